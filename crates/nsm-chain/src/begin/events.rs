@@ -1,0 +1,102 @@
+//! Calls that an element starts by itself.
+
+use nsm_api::ConnectionId;
+use nsm_api::connection::Connection;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tracing::info_span;
+
+use super::queue::{Event, Job, QueueFull};
+use crate::Error;
+
+/// Lets an element below `begin` ask again for a connection, or close it, at a time of its own:
+/// to refresh it, to heal it, to end it when its token does.
+///
+/// `begin` puts it into the extensions of every call:
+///
+/// ```
+/// # use nsm_chain::{Call, begin::Events};
+/// # fn element(call: &Call) {
+/// let events: Option<Events> = call.extensions.get().cloned();
+/// # }
+/// ```
+///
+/// Events wait in the queue of the connection together with the calls. Each carries what the
+/// last request that succeeded carried (metadata, extensions), and has as much time as the first
+/// one had. They reach a connection only while it is known: otherwise the answer is `None`,
+/// and there is nothing left to do for it.
+///
+/// Await an event in a task of its own. Within a call it would wait for its own end.
+///
+/// # Cancellation
+///
+/// An event whose future is dropped before its turn has come does not happen. After that it goes
+/// on to its end.
+#[derive(Clone, Debug)]
+pub struct Events {
+    id: ConnectionId,
+    // A strong sender in some timer would keep the queue of a chain that is gone.
+    queue: mpsc::WeakSender<Job>,
+}
+
+impl Events {
+    pub(super) fn new(id: ConnectionId, queue: mpsc::WeakSender<Job>) -> Self {
+        Self { id, queue }
+    }
+
+    /// Asks for the connection again, with all that is known of it.
+    ///
+    /// # Errors
+    ///
+    /// That of the chain below, or
+    /// [`ResourceExhausted`](crate::ErrorKind::ResourceExhausted) if the queue is full. The
+    /// connection stays as it was.
+    pub async fn request(&self) -> Result<Option<Connection>, Error> {
+        self.happen(Event::Request, "request").await
+    }
+
+    /// Closes the connection downstream, and asks for it again with another endpoint.
+    ///
+    /// If this fails, what it had made is closed, and only a further `reselect`, or a request of
+    /// a caller, brings the connection back. On a [`Server`](crate::Side::Server) side, where the
+    /// choice is the caller's, it is [`request`](Self::request).
+    ///
+    /// # Errors
+    ///
+    /// As for [`request`](Self::request). An error of the close is logged only.
+    pub async fn reselect(&self) -> Result<Option<Connection>, Error> {
+        self.happen(Event::Reselect, "reselect").await
+    }
+
+    /// Closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// As for [`request`](Self::request). The connection counts as closed then, and stays known,
+    /// so that whoever wanted it closed can try again; a close that a caller asks for makes it
+    /// forgotten in any case.
+    pub async fn close(&self) -> Result<Option<Connection>, Error> {
+        self.happen(Event::Close, "close").await
+    }
+
+    async fn happen(
+        &self,
+        event: Event,
+        operation: &'static str,
+    ) -> Result<Option<Connection>, Error> {
+        let Some(queue) = self.queue.upgrade() else {
+            return Ok(None);
+        };
+        // A span of its own kind has no parent: a timer runs in the span of the event before,
+        // and each would hold all its ancestors.
+        let span = info_span!(parent: None, "event", operation, connection.id = %self.id);
+        let (reply, answer) = oneshot::channel();
+        match queue.try_send(Job::Event { event, reply, span }) {
+            Ok(()) => drop(queue),
+            Err(TrySendError::Full(_)) => return Err(QueueFull.into()),
+            Err(TrySendError::Closed(_)) => return Ok(None),
+        }
+        // The queue ends without an answer when the connection is not known any more.
+        answer.await.unwrap_or(Ok(None))
+    }
+}

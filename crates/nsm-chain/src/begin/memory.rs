@@ -1,0 +1,133 @@
+//! What is known of a connection.
+
+use http::{Extensions, HeaderMap};
+use nsm_api::connection::{Connection, State};
+use nsm_api::networkservice::NetworkServiceRequest;
+use tracing::{info, warn};
+
+use super::below::{Below, OnFailure};
+use super::merge::merge;
+use crate::{Call, Error, NetworkService, Operation, TimeBudget};
+
+/// What is known of a connection from the requests that succeeded.
+pub(super) struct Memory {
+    /// The last request, with the connection as it was answered last.
+    request: NetworkServiceRequest,
+    /// The connection as a caller was told it last. An event changes the one above only.
+    told: Connection,
+    /// What accompanied the last request of a caller, with the time of the first one.
+    context: Context,
+    /// Whether the connection stands downstream. It does not after a reselect that failed, nor
+    /// after a close that failed and may be tried again.
+    stands: bool,
+}
+
+/// What accompanies a call, and how long such a call may take.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) metadata: HeaderMap,
+    pub(super) extensions: Extensions,
+    pub(super) budget: TimeBudget,
+}
+
+impl Memory {
+    /// What is known after a caller's request has succeeded.
+    pub(super) fn new(
+        former: Option<Self>,
+        mut request: NetworkServiceRequest,
+        answer: &Connection,
+        mut context: Context,
+    ) -> Self {
+        if !former.as_ref().is_some_and(|former| former.stands) {
+            info!("connection established");
+        }
+        if let Some(former) = former {
+            context.budget = former.context.budget;
+        }
+        request.connection = Some(answer.clone());
+        Self {
+            request,
+            told: answer.clone(),
+            context,
+            stands: true,
+        }
+    }
+
+    /// The connection as it is known.
+    pub(super) fn connection(&self) -> Connection {
+        self.request.connection.clone().unwrap_or_default()
+    }
+
+    /// What is to be asked for when a client asks again.
+    pub(super) fn merge(&self, asked: &Connection) -> Connection {
+        merge(&self.connection(), &self.told, asked)
+    }
+
+    pub(super) fn stands(&self) -> bool {
+        self.stands
+    }
+
+    pub(super) fn on_failure(&self) -> OnFailure {
+        if self.stands {
+            OnFailure::Leave
+        } else {
+            OnFailure::Close
+        }
+    }
+
+    /// Asks again for what is known.
+    pub(super) async fn ask_again<S: NetworkService>(
+        &mut self,
+        below: &Below<S>,
+    ) -> Result<Connection, Error> {
+        let call = self.context.call(Operation::Request(self.request.clone()));
+        let budget = self.context.budget;
+
+        let mut connection = below.request(call, budget, self.on_failure()).await?;
+
+        if !self.stands {
+            info!("connection established");
+        }
+        connection.set_state(State::Up);
+        self.request.connection = Some(connection.clone());
+        self.stands = true;
+        Ok(connection)
+    }
+
+    /// Closes what is known.
+    pub(super) async fn close<S: NetworkService>(
+        &mut self,
+        below: &Below<S>,
+    ) -> Result<Connection, Error> {
+        self.stands = false;
+        let close = Operation::Close(self.connection());
+        below.call(self.context.call(close)).await
+    }
+
+    /// Closes what stands, on the way to something else.
+    pub(super) async fn let_go<S: NetworkService>(&mut self, below: &Below<S>) {
+        if self.stands
+            && let Err(error) = self.close(below).await
+        {
+            warn!(error = %error.report(), "the connection could not be closed and is left");
+        }
+    }
+
+    /// Changes the connection that is asked for.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Connection)) {
+        change(self.request.connection.get_or_insert_default());
+    }
+}
+
+impl Context {
+    /// A call with the full time.
+    pub(super) fn call(&self, operation: Operation) -> Call {
+        let context = self.clone();
+        Call {
+            operation,
+            metadata: context.metadata,
+            deadline: context.budget.deadline(),
+            extensions: context.extensions,
+        }
+    }
+}

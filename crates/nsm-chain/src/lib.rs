@@ -1,0 +1,84 @@
+//! The chain that handles a connection of the Network Service Mesh, and those of its elements
+//! that touch no kernel.
+//!
+//! A hop of the mesh answers two operations, *request* (establish or refresh a connection) and
+//! *close*. Here both are one [`tower::Service`] of [`Call`], a [`NetworkService`], so that
+//! everything made for tower fits. An element is a layer: what it does before it calls the inner
+//! service happens on the way down, what it does after that on the way up.
+//!
+//! A chain reads from top to bottom as a call passes it:
+//!
+//! ```
+//! use nsm_api::networkservice::NetworkServiceRequest;
+//! use nsm_chain::begin::AnswerLayer;
+//! use nsm_chain::trace::ElementLayer;
+//! use nsm_chain::{
+//!     BeginLayer, BoxNetworkService, Call, DeadlineLayer, End, Error, MetadataLayer, Side,
+//!     TraceLayer, UpdatePathLayer,
+//! };
+//! use tokio::time::Duration;
+//! use tower::limit::ConcurrencyLimitLayer;
+//! use tower::{ServiceBuilder, ServiceExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Error> {
+//! let chain = ServiceBuilder::new()
+//!     // Hides the chain's type.
+//!     .layer(BoxNetworkService::layer())
+//!     // Sees every call with all that happens to it, and logs its error.
+//!     .layer(TraceLayer)
+//!     // The caller waits no longer than this. What begin has started goes on.
+//!     .layer(DeadlineLayer::new(Duration::from_secs(15)))
+//!     // Gives the connection its id of this hop, by which begin tells connections apart.
+//!     .layer(UpdatePathLayer::new("forwarder-1"))
+//!     // From here on: one call at a time for a connection, each goes to its end, and a first
+//!     // request that fails is undone.
+//!     .layer(BeginLayer::new(Side::Server))
+//!     // Elements below remember things of a connection.
+//!     .layer(MetadataLayer::new(Side::Server))
+//!     // Any layer of tower's fits.
+//!     .layer(ConcurrencyLimitLayer::new(64))
+//!     // An element, in a span of its name.
+//!     .layer(ElementLayer::new("policyroute"))
+//!     // .layer(PolicyRouteLayer::new(..))
+//!     // Right above the next hop, so that an undone request is undone there too.
+//!     .layer(AnswerLayer)
+//!     // .service(the client that calls the next hop)
+//!     .service(End);
+//!
+//! let call = Call::request(NetworkServiceRequest::default());
+//! let connection = chain.oneshot(call).await?;
+//!
+//! assert_eq!(connection.current_segment().unwrap().name, "forwarder-1");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What an element may rely on
+//!
+//! Below [`begin`] there is one call at a time for a connection, no caller that goes away, and no
+//! need to undo what other elements did. In return an element accepts a close of something it
+//! never knew or half made, honours the deadline of the call, and passes a close on whatever
+//! happens to its own part.
+
+pub mod begin;
+mod call;
+mod clock;
+mod deadline;
+mod error;
+pub mod metadata;
+mod service;
+#[cfg(feature = "test-util")]
+pub mod test_util;
+pub mod trace;
+pub mod update_path;
+
+pub use begin::BeginLayer;
+pub use call::{Call, Operation, TimeBudget};
+pub use clock::now;
+pub use deadline::{Deadline, DeadlineLayer};
+pub use error::{BoxError, Error, ErrorChain, ErrorKind};
+pub use metadata::MetadataLayer;
+pub use service::{BoxFuture, BoxNetworkService, End, NetworkService, Side, take_ready};
+pub use trace::TraceLayer;
+pub use update_path::UpdatePathLayer;
