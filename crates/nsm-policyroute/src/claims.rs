@@ -1,0 +1,251 @@
+//! Who wants what in one namespace: pure memory, under the namespace's lock.
+
+use crate::desired::{Conflict, Desired};
+use crate::policy::Want;
+use crate::{Band, priority::priority};
+use nsm_api::ConnectionId;
+use nsm_netlink::{Link, Selector, TableId};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one connection wants.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The place among all claims of the namespace: the later one holds what two want.
+    made: u64,
+    /// The interface that the connection's traffic leaves by.
+    pub interface: String,
+    /// The policies, in list order.
+    pub wants: Vec<Want>,
+}
+
+/// The claims of one namespace. They say what is wanted, never what is installed.
+#[derive(Debug, Clone, Default)]
+pub struct Claims {
+    next: u64,
+    claims: BTreeMap<ConnectionId, Claim>,
+    /// Where each claimed selector was seated last. A hint, held against the kernel at each use:
+    /// it brings a rule that somebody deleted back to the table that still has its routes.
+    tables: BTreeMap<Selector, TableId>,
+}
+
+impl Claims {
+    /// Makes or changes a claim. A change keeps the claim's place, so that connections that live
+    /// side by side never take turns.
+    pub fn set(&mut self, connection: ConnectionId, interface: String, wants: Vec<Want>) {
+        match self.claims.entry(connection) {
+            Entry::Occupied(mut entry) => {
+                let claim = entry.get_mut();
+                claim.interface = interface;
+                claim.wants = wants;
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(Claim {
+                    made: self.next,
+                    interface,
+                    wants,
+                });
+                self.next += 1;
+            }
+        }
+    }
+
+    /// Ends a claim.
+    pub fn end(&mut self, connection: &ConnectionId) -> Option<Claim> {
+        self.claims.remove(connection)
+    }
+
+    /// The claim of a connection.
+    pub fn get(&self, connection: &ConnectionId) -> Option<&Claim> {
+        self.claims.get(connection)
+    }
+
+    /// Whether nobody wants anything.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+
+    /// The selectors that somebody wants.
+    pub fn selectors(&self) -> BTreeSet<&Selector> {
+        let wants = self.claims.values().flat_map(|claim| &claim.wants);
+        wants.map(|want| &want.selector).collect()
+    }
+
+    /// Remembers where the selectors are seated, and forgets those that nobody claims.
+    pub fn remember(&mut self, tables: BTreeMap<Selector, TableId>) {
+        self.tables = tables;
+    }
+
+    /// What all claims want together: for each selector one rule, its table with the union of what
+    /// its claimants want. In the order in which the claims were made and, within a claim, of its
+    /// list. `own` is the connection whose request is at hand.
+    pub fn desired(
+        &self,
+        own: Option<&ConnectionId>,
+        links: &[Link],
+        band: Band,
+    ) -> (Vec<Desired>, Vec<Conflict>) {
+        let mut desired: Vec<Desired> = Vec::new();
+        let mut conflicts = Vec::new();
+        let mut at: BTreeMap<&Selector, usize> = BTreeMap::new();
+        let mut holders: BTreeMap<(usize, ipnet::IpNet), &ConnectionId> = BTreeMap::new();
+        let mut by_age: Vec<_> = self.claims.iter().collect();
+        by_age.sort_by_key(|(_, claim)| claim.made);
+
+        for (connection, claim) in by_age {
+            // A link that is down takes no route either: the next older claimant serves.
+            let link = links
+                .iter()
+                .find(|link| link.name == claim.interface && link.up);
+            for want in &claim.wants {
+                let i = *at.entry(&want.selector).or_insert_with(|| {
+                    let seat = self.tables.get(&want.selector).copied();
+                    let priority = priority(band, &want.selector);
+                    desired.push(Desired::new(want.selector.clone(), priority, seat));
+                    desired.len() - 1
+                });
+                let wanted = &mut desired[i];
+                if own == Some(connection) {
+                    wanted.own = Some(want.index);
+                }
+                wanted.prefixes.extend(want.routes.keys());
+                let Some(link) = link else {
+                    wanted.waits_for.insert(claim.interface.clone());
+                    continue;
+                };
+                wanted.devs.insert(link.index);
+                for (prefix, via) in &want.routes {
+                    let former = wanted.content.insert(*prefix, (link.index, *via));
+                    let holder = holders.insert((i, *prefix), connection);
+                    if let (Some(former), Some(other)) = (former, holder)
+                        && former != (link.index, *via)
+                    {
+                        conflicts.push(Conflict {
+                            selector: want.selector.clone(),
+                            prefix: *prefix,
+                            holder: connection.clone(),
+                            other: other.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        (desired, conflicts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_netlink::Family;
+    use std::net::IpAddr;
+
+    fn id(name: &str) -> ConnectionId {
+        name.try_into().unwrap()
+    }
+
+    fn want(from: &str, via: &str) -> Want {
+        let via: IpAddr = via.parse().unwrap();
+        Want {
+            selector: Selector {
+                from: Some(from.parse().unwrap()),
+                ..Selector::any(Family::V4)
+            },
+            routes: [("0.0.0.0/0".parse().unwrap(), Some(via))].into(),
+            index: 0,
+        }
+    }
+
+    fn link(name: &str, index: u32, up: bool) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            up,
+        }
+    }
+
+    fn holder(claims: &Claims, links: &[Link]) -> Option<u32> {
+        let (desired, _) = claims.desired(None, links, Band::DEFAULT);
+        assert_eq!(desired.len(), 1);
+        desired[0].content.values().next().map(|(dev, _)| *dev)
+    }
+
+    fn two_on_one_selector() -> (Claims, [Link; 2]) {
+        let mut claims = Claims::default();
+        claims.set(
+            id("a"),
+            "nsm-0".to_owned(),
+            vec![want("10.1.0.1/32", "172.16.1.1")],
+        );
+        claims.set(
+            id("b"),
+            "nsm-1".to_owned(),
+            vec![want("10.1.0.1/32", "172.16.2.1")],
+        );
+        (claims, [link("nsm-0", 2, true), link("nsm-1", 3, true)])
+    }
+
+    #[test]
+    fn the_claim_made_last_holds_a_prefix_that_two_want_and_the_conflict_is_told() {
+        let (claims, links) = two_on_one_selector();
+
+        assert_eq!(holder(&claims, &links), Some(3));
+        let (_, conflicts) = claims.desired(None, &links, Band::DEFAULT);
+        assert_eq!(conflicts.len(), 1);
+        assert_eq!(
+            (&conflicts[0].holder, &conflicts[0].other),
+            (&id("b"), &id("a"))
+        );
+    }
+
+    #[test]
+    fn a_refresh_keeps_its_place_and_a_claim_after_a_close_is_made_anew() {
+        let (mut claims, links) = two_on_one_selector();
+
+        claims.set(
+            id("a"),
+            "nsm-0".to_owned(),
+            vec![want("10.1.0.1/32", "172.16.1.9")],
+        );
+        assert_eq!(holder(&claims, &links), Some(3));
+
+        claims.end(&id("a"));
+        claims.set(
+            id("a"),
+            "nsm-0".to_owned(),
+            vec![want("10.1.0.1/32", "172.16.1.9")],
+        );
+        assert_eq!(holder(&claims, &links), Some(2));
+    }
+
+    #[test]
+    fn when_the_holder_goes_the_next_older_claimant_with_an_interface_gets_the_prefix() {
+        let (mut claims, links) = two_on_one_selector();
+
+        assert_eq!(holder(&claims, &links[..1]), Some(2));
+        let down = [links[0].clone(), link("nsm-1", 3, false)];
+        assert_eq!(holder(&claims, &down), Some(2));
+        assert_eq!(holder(&claims, &[]), None);
+
+        claims.end(&id("b"));
+        assert_eq!(holder(&claims, &links), Some(2));
+        claims.end(&id("a"));
+        assert!(claims.is_empty());
+    }
+
+    #[test]
+    fn claimants_that_want_the_same_share_a_rule_without_a_conflict() {
+        let mut claims = Claims::default();
+        for name in ["ghost", "live"] {
+            claims.set(
+                id(name),
+                "nsm-0".to_owned(),
+                vec![want("10.1.0.1/32", "172.16.1.1")],
+            );
+        }
+
+        let (desired, conflicts) = claims.desired(None, &[link("nsm-0", 2, true)], Band::DEFAULT);
+
+        assert_eq!((desired.len(), conflicts.len()), (1, 0));
+    }
+}

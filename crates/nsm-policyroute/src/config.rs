@@ -1,0 +1,103 @@
+use nsm_netlink::Owner;
+use std::fmt;
+use std::time::Duration;
+
+/// The settings of the middleware.
+///
+/// There is no default owner: two elements that work in one namespace need numbers of their own.
+///
+/// ```
+/// use nsm_netlink::Owner;
+/// use nsm_policyroute::Config;
+///
+/// let owner = Owner {
+///     protocol: 78.try_into()?,
+///     tables: "20000-24999".parse()?,
+/// };
+/// let config = Config { fail_closed: true, ..Config::new(owner) };
+/// assert_eq!(config.priorities.to_string(), "30000-32321");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The mark of our rules and routes and the tables that we hand out.
+    pub owner: Owner,
+    /// Where our rules stand among all rules.
+    pub priorities: Band,
+    /// Refuse a policy's traffic while its interface is gone, instead of letting it fall through
+    /// to the main table.
+    pub fail_closed: bool,
+    /// Refuse policies whose `from` lies outside the connection's own source addresses.
+    pub strict: bool,
+    /// How long a rule that nobody claims is left standing once it is dead or was named by a
+    /// close.
+    pub grace: Duration,
+    /// The most policies that one connection may have.
+    pub max_policies: usize,
+    /// The most routes that the policies of one connection may have in sum.
+    pub max_routes: usize,
+    /// The longest that one piece of work in a namespace may take, waiting for its turn included.
+    /// A call with an earlier deadline ends then.
+    pub timeout: Duration,
+}
+
+impl Config {
+    /// The defaults for an owner: band 30000-32321, 15 minutes of grace, 1024 policies and 4096
+    /// routes, 10 seconds.
+    pub const fn new(owner: Owner) -> Self {
+        Self {
+            owner,
+            priorities: Band::DEFAULT,
+            fail_closed: false,
+            strict: false,
+            grace: Duration::from_secs(15 * 60),
+            max_policies: 1024,
+            max_routes: 4096,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The band of priorities that our rules lie in: [`Band::SIZE`] numbers from a base on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Band {
+    base: u32,
+}
+
+impl Band {
+    /// How many priorities the function of the selector can give.
+    pub const SIZE: u32 = 2322;
+
+    /// 30000-32321: behind the kernel's `local`, before its `main`.
+    pub const DEFAULT: Self = Self { base: 30000 };
+
+    /// The band that begins at `base`, if it lies between `local` (0) and `main` (32766).
+    pub const fn new(base: u32) -> Option<Self> {
+        if base == 0 || base > 32766 - Self::SIZE {
+            None
+        } else {
+            Some(Self { base })
+        }
+    }
+
+    /// The lowest priority: the one of the narrowest selector.
+    pub const fn base(self) -> u32 {
+        self.base
+    }
+
+    /// The highest priority: the one of the widest selector.
+    pub const fn top(self) -> u32 {
+        self.base + Self::SIZE - 1
+    }
+
+    /// Whether a priority lies in the band.
+    pub const fn contains(self, priority: u32) -> bool {
+        self.base <= priority && priority <= self.top()
+    }
+}
+
+impl fmt::Display for Band {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.base(), self.top())
+    }
+}

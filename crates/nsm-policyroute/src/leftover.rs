@@ -1,0 +1,173 @@
+//! Rules of ours that nobody claims.
+
+use nsm_netlink::Rule;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The left-over rules of one namespace that wait for their end.
+///
+/// One that works and that nobody named is not among them: it harms nobody, may be another
+/// process's, and dies with its link.
+#[derive(Debug, Clone, Default)]
+pub struct Leftovers {
+    waiting: BTreeMap<Rule, Waiting>,
+    /// When a removal that failed is tried again.
+    again: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    since: Instant,
+    /// Whether a close named it, so that it goes even if it works.
+    named: bool,
+}
+
+impl Leftovers {
+    /// Takes note of the rules that nobody claims, each with whether it is dead.
+    pub fn observe(&mut self, unclaimed: &BTreeMap<&Rule, bool>, now: Instant) {
+        self.waiting.retain(|rule, waiting| {
+            unclaimed
+                .get(rule)
+                .is_some_and(|dead| *dead || waiting.named)
+        });
+        for (rule, dead) in unclaimed {
+            if *dead && !self.waiting.contains_key(*rule) {
+                self.waiting.insert(
+                    (*rule).clone(),
+                    Waiting {
+                        since: now,
+                        named: false,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Takes note that everything else has been tried again.
+    pub fn tried(&mut self) {
+        self.again = None;
+    }
+
+    /// Takes note that a close has named a rule.
+    pub fn name(&mut self, rule: &Rule, now: Instant) {
+        let waiting = Waiting {
+            since: now,
+            named: true,
+        };
+        self.waiting.entry(rule.clone()).or_insert(waiting).named = true;
+    }
+
+    /// Takes note that a rule could not be removed: as if a close had named it just now.
+    pub fn postpone(&mut self, rule: &Rule, now: Instant) {
+        self.waiting.insert(
+            rule.clone(),
+            Waiting {
+                since: now,
+                named: true,
+            },
+        );
+    }
+
+    /// Takes note that something could not be removed.
+    pub fn try_again(&mut self, at: Instant) {
+        self.again = Some(self.again.map_or(at, |former| former.min(at)));
+    }
+
+    /// Forgets a rule that has been removed.
+    pub fn forget(&mut self, rule: &Rule) {
+        self.waiting.remove(rule);
+    }
+
+    /// The rules whose time has come.
+    pub fn due(&self, now: Instant, grace: Duration) -> BTreeSet<Rule> {
+        self.waiting
+            .iter()
+            .filter(|(_, waiting)| waiting.since + grace <= now)
+            .map(|(rule, _)| rule.clone())
+            .collect()
+    }
+
+    /// When there is something to do next.
+    pub fn next(&self, grace: Duration) -> Option<Instant> {
+        let first = self
+            .waiting
+            .values()
+            .map(|waiting| waiting.since + grace)
+            .min();
+        first.into_iter().chain(self.again).min()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.again.is_none()
+    }
+
+    /// How many rules wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_netlink::{Family, Selector};
+
+    const GRACE: Duration = Duration::from_secs(900);
+
+    fn rule(table: u32) -> Rule {
+        Rule::lookup(30000, Selector::any(Family::V4), table, 78)
+    }
+
+    #[test]
+    fn a_dead_rule_goes_after_grace_and_not_before() {
+        let (mut left, dead) = (Leftovers::default(), rule(1));
+        let start = Instant::now();
+
+        left.observe(&[(&dead, true)].into(), start);
+        left.observe(&[(&dead, true)].into(), start + GRACE / 2);
+
+        assert!(
+            left.due(start + GRACE - Duration::from_secs(1), GRACE)
+                .is_empty()
+        );
+        assert_eq!(left.due(start + GRACE, GRACE), [dead].into());
+        assert_eq!(left.next(GRACE), Some(start + GRACE));
+    }
+
+    #[test]
+    fn a_rule_that_works_or_has_gone_does_not_wait() {
+        let (mut left, a, b) = (Leftovers::default(), rule(1), rule(2));
+        let start = Instant::now();
+        left.observe(&[(&a, true), (&b, true)].into(), start);
+
+        left.observe(&[(&a, false)].into(), start + GRACE);
+
+        assert_eq!((left.len(), left.next(GRACE)), (0, None));
+    }
+
+    #[test]
+    fn a_rule_that_a_close_named_goes_though_it_works() {
+        let (mut left, works) = (Leftovers::default(), rule(1));
+        let start = Instant::now();
+
+        left.name(&works, start);
+        left.observe(&[(&works, false)].into(), start + GRACE / 2);
+
+        assert_eq!(left.due(start + GRACE, GRACE), [works].into());
+    }
+
+    #[test]
+    fn what_could_not_be_removed_is_tried_again_at_the_earliest_time_noted() {
+        let mut left = Leftovers::default();
+        let start = Instant::now();
+
+        left.try_again(start + GRACE);
+        left.try_again(start + GRACE / 2);
+        assert_eq!(left.next(GRACE), Some(start + GRACE / 2));
+
+        left.tried();
+        assert_eq!(left.next(GRACE), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! One piece of work in a namespace: read, plan, write, remember. It blocks, and nothing stops it.
+
+use crate::actual::{Actual, View};
+use crate::config::Config;
+use crate::error::Error;
+use crate::metrics::{Figures, Metrics};
+use crate::plan::{self, Goal, Plan};
+use crate::read;
+use crate::report::{self, Report};
+use crate::space::{Change, Space, Turn};
+use crate::write::{Halt, Writer, Written};
+use nsm_netlink::{Kernel, Link, Namespace, Op, Rule};
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::time::Instant;
+
+/// How often it is read and planned anew when somebody else was faster or answers were lost.
+const ATTEMPTS: u32 = 4;
+
+/// What a reconcile works with.
+#[derive(Debug)]
+pub struct Reconciler<'a, N> {
+    /// Where.
+    pub netns: &'a N,
+    /// How.
+    pub config: &'a Config,
+    /// What it counts into.
+    pub metrics: &'a Metrics,
+    /// Until when.
+    pub deadline: Instant,
+}
+
+impl<N: Namespace> Reconciler<'_, N> {
+    /// Brings the namespace to what all claims want after a change, and remembers the change.
+    ///
+    /// # Errors
+    /// When what the connection at hand wants could not be installed: the claims are as before.
+    /// When something of a connection that ends could not be removed: its claim has ended all the
+    /// same.
+    pub fn run(&self, space: &mut Space, change: &Change) -> Result<(), Error> {
+        let start = std::time::Instant::now();
+        let turn = Turn::new(space, change);
+        if let Change::Close { .. } = change {
+            // Memory never outlives a close, whatever becomes of the removals.
+            space.claims = turn.claims.clone();
+        }
+        let mut figures = Figures::default();
+        let result = match change {
+            Change::Farewell { .. } => self.name(space, &turn),
+            _ => self.attempts(space, change, &turn, &mut figures),
+        };
+        if let (Change::Close { .. }, Err(error)) = (change, &result)
+            && !matches!(error, Error::Removal { .. })
+        {
+            space.owed = turn.dropped;
+            space
+                .leftovers
+                .try_again(Instant::now() + self.config.grace);
+        }
+        let outcome = result
+            .as_ref()
+            .map_or_else(|error| error.kind().to_string(), |()| "ok".to_owned());
+        self.metrics
+            .reconciled(outcome, start.elapsed().as_secs_f64(), &figures);
+        result
+    }
+
+    fn attempts(
+        &self,
+        space: &mut Space,
+        change: &Change,
+        turn: &Turn,
+        figures: &mut Figures,
+    ) -> Result<(), Error> {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match self.attempt(space, change, turn, figures) {
+                Ok(()) => return Ok(()),
+                Err(Halt::Error(error)) => return Err(error),
+                Err(Halt::Again(Some(source))) if !source.is_transient() => {
+                    return Err(Error::Kernel {
+                        netns: self.netns.id(),
+                        source,
+                    });
+                }
+                Err(Halt::Again(reason)) => last = reason,
+            }
+            if Instant::now() >= self.deadline {
+                return Err(Error::TimedOut(self.config.timeout));
+            }
+        }
+        let netns = self.netns.id();
+        Err(match last {
+            Some(source) => Error::Kernel { netns, source },
+            None => Error::Contended {
+                netns,
+                attempts: ATTEMPTS,
+            },
+        })
+    }
+
+    fn attempt(
+        &self,
+        space: &mut Space,
+        change: &Change,
+        turn: &Turn,
+        figures: &mut Figures,
+    ) -> Result<(), Halt> {
+        let mut kernel = self.netns.open()?;
+        let links = kernel.links()?;
+        let own = self.interface(turn, &links).map_err(Halt::Error)?;
+        let owner = self.config.owner;
+        let band = self.config.priorities;
+        let actual = read::read(&mut kernel, owner)?;
+        let (desired, conflicts) = turn.claims.desired(turn.own.as_ref(), &links, band);
+
+        let view = View::new(&actual, owner);
+        let due = self.due(space, turn, own, &view);
+        let goal = Goal {
+            desired: &desired,
+            dropped: &turn.dropped,
+            ended: &turn.ended,
+            due: &due,
+            foreign_legs: &space.foreign_legs,
+            fail_closed: self.config.fail_closed,
+            band,
+        };
+        let plan = plan::plan(&goal, &actual, owner);
+        if let Some(policy) = plan.unseated.iter().find_map(|unit| desired[*unit].own) {
+            return Err(Halt::Error(Error::NoFreeTable {
+                policy,
+                tables: owner.tables,
+            }));
+        }
+        let mut seen = report::look(&desired, &plan, &view, band);
+        let mut writer = Writer {
+            kernel: &mut kernel,
+            owner,
+            desired: &desired,
+            before: &actual.rules,
+            metrics: self.metrics,
+            deadline: self.deadline,
+            timeout: self.config.timeout,
+        };
+        let mut written = writer.run(&plan)?;
+
+        *figures = Figures {
+            wanted: desired.len() as u64,
+            adopted: plan
+                .kept
+                .iter()
+                .filter(|u| desired[**u].seat.is_none())
+                .count() as u64,
+            conflicts: conflicts.len() as u64,
+            shadowed: seen.shadowed,
+            lookalikes: seen.lookalikes,
+            drift: drift(&plan, turn, &desired),
+            ..written.figures
+        };
+        seen.reports.append(&mut written.reports);
+        seen.reports
+            .extend(conflicts.into_iter().map(Report::Conflict));
+        if let Change::Request { wants, .. } = change {
+            seen.reports.append(&mut report::overlaps(wants, band));
+        }
+        space.claims = turn.claims.clone();
+        space.claims.remember(plan.tables);
+        space.report(seen.reports);
+        let result = self.remember(space, change, written);
+        figures.leftovers = space.leftovers.len() as u64;
+        result.map_err(Halt::Error)
+    }
+
+    /// The interface of the connection at hand, which must be there if it wants anything.
+    fn interface(&self, turn: &Turn, links: &[Link]) -> Result<Option<u32>, Error> {
+        let Some(name) = &turn.interface else {
+            return Ok(None);
+        };
+        let link = links.iter().find(|link| link.name == *name);
+        match link {
+            _ if turn.own.is_none() => {}
+            None => {
+                let (interface, netns) = (name.clone(), self.netns.id());
+                return Err(Error::LinkMissing { interface, netns });
+            }
+            Some(link) if !link.up => {
+                let (interface, netns) = (name.clone(), self.netns.id());
+                return Err(Error::LinkDown { interface, netns });
+            }
+            Some(_) => {}
+        }
+        Ok(link.map(|link| link.index))
+    }
+
+    /// The left-over rules that go now: their grace is over, or the request at hand has named them
+    /// and its answer does not, and they are dead or serve this connection's interface only.
+    fn due(
+        &self,
+        space: &mut Space,
+        turn: &Turn,
+        own: Option<u32>,
+        view: &View<'_>,
+    ) -> BTreeSet<Rule> {
+        let unclaimed = unclaimed(turn, view);
+        space.leftovers.observe(&unclaimed, Instant::now());
+        let mut due = space.leftovers.due(Instant::now(), self.config.grace);
+        due.extend(
+            unclaimed
+                .iter()
+                .filter(|(rule, dead)| {
+                    rule.is_plain()
+                        && turn.unanswered.contains(&rule.selector)
+                        && (**dead || view.served_by(rule).all(|route| route.dev() == own))
+                })
+                .map(|(rule, _)| (*rule).clone()),
+        );
+        due
+    }
+
+    /// A close of a connection without a claim: its rules are left to a grace, nothing is written.
+    fn name(&self, space: &mut Space, turn: &Turn) -> Result<(), Error> {
+        let source = |source| Error::Kernel {
+            netns: self.netns.id(),
+            source,
+        };
+        let mut kernel = self.netns.open().map_err(source)?;
+        let actual: Actual = read::read(&mut kernel, self.config.owner).map_err(source)?;
+        let view = View::new(&actual, self.config.owner);
+        let unclaimed = unclaimed(turn, &view);
+        let now = Instant::now();
+        space.leftovers.observe(&unclaimed, now);
+        for rule in unclaimed
+            .keys()
+            .filter(|rule| turn.named.contains(&rule.selector))
+        {
+            space.leftovers.name(rule, now);
+        }
+        Ok(())
+    }
+
+    /// Takes over what the writes have shown.
+    fn remember(&self, space: &mut Space, change: &Change, written: Written) -> Result<(), Error> {
+        let now = Instant::now();
+        space.owed.clear();
+        space.leftovers.tried();
+        for rule in &written.removed {
+            space.leftovers.forget(rule);
+        }
+        space.foreign_legs.extend(written.foreign_legs);
+        for leg in &written.own_legs {
+            space.foreign_legs.remove(leg);
+        }
+        for (op, refusal) in &written.left {
+            match op {
+                Op::DelRule(rule) => space.leftovers.postpone(rule, now),
+                _ => space.leftovers.try_again(now + self.config.grace),
+            }
+            let subject = op.subject();
+            tracing::warn!(
+                "cannot {} {subject}: {refusal}; it is tried again",
+                op.kind()
+            );
+        }
+        let failed = written.left.len();
+        match (change, written.left.into_iter().next()) {
+            (Change::Close { .. }, Some((op, source))) => Err(Error::Removal {
+                failed,
+                total: written.removals,
+                subject: op.subject().to_string(),
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The rules of ours that nobody claims, each with whether it is dead.
+fn unclaimed<'a>(turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
+    let claimed = turn.claims.selectors();
+    view.our_rules()
+        .filter(|rule| !rule.is_plain() || !claimed.contains(&rule.selector))
+        .filter(|rule| !turn.dropped.contains(&rule.selector))
+        .map(|rule| (rule, view.served_by(rule).next().is_none()))
+        .collect()
+}
+
+/// How many writes restore what stood before and what nobody has asked to be otherwise.
+fn drift(plan: &Plan, turn: &Turn, desired: &[crate::desired::Desired]) -> u64 {
+    let repaired = plan.steps().filter_map(|step| step.unit).filter(|unit| {
+        let desired = &desired[*unit];
+        desired.seat.is_some() && (desired.own.is_none() || turn.unchanged)
+    });
+    repaired.count() as u64
+}

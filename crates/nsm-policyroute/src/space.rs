@@ -1,0 +1,170 @@
+//! What is remembered of one namespace.
+
+use crate::claims::{Claim, Claims};
+use crate::leftover::Leftovers;
+use crate::plan::Leg;
+use crate::policy::Want;
+use crate::report::Report;
+use ipnet::IpNet;
+use nsm_api::ConnectionId;
+use nsm_netlink::Selector;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// The memory of one namespace. It holds what is wanted and what waits, never what is installed.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// Who wants what.
+    pub claims: Claims,
+    /// Rules of ours that nobody claims and that wait for their end.
+    pub leftovers: Leftovers,
+    /// Legs of IPv6 multipath routes that have turned out not to be ours.
+    pub foreign_legs: BTreeSet<Leg>,
+    /// Selectors that a close has given up and whose rules could not be looked for. They are
+    /// removed by whatever is done next.
+    pub owed: BTreeSet<Selector>,
+    /// What has been said and still holds.
+    pub reported: BTreeSet<Report>,
+    /// Whether the memory has been given up: whoever waited for it looks for another.
+    pub retired: bool,
+}
+
+impl Space {
+    /// Whether the namespace has to be held.
+    pub fn is_idle(&self) -> bool {
+        self.claims.is_empty() && self.leftovers.is_idle()
+    }
+
+    /// Says what has not been said yet, and forgets what no longer holds.
+    pub fn report(&mut self, reports: BTreeSet<Report>) {
+        for report in reports.difference(&self.reported) {
+            tracing::warn!("{report}");
+        }
+        self.reported = reports;
+    }
+}
+
+/// What has happened to the claims of a namespace.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// A connection wants these policies by this interface.
+    Request {
+        /// Whose request it is.
+        connection: ConnectionId,
+        /// The interface.
+        interface: String,
+        /// What the answer says.
+        wants: Vec<Want>,
+        /// What the request itself still said.
+        asked: Vec<Want>,
+    },
+    /// A connection with a claim ends, or wants nothing here any more.
+    Close {
+        /// Whose claim ends.
+        connection: ConnectionId,
+    },
+    /// A connection without a claim says goodbye and names what it had.
+    Farewell {
+        /// What it had.
+        had: Vec<Want>,
+    },
+    /// Nothing: a left-over's time has come.
+    Timer,
+}
+
+/// The claims after a change, and what the change has ended.
+#[derive(Debug)]
+pub struct Turn {
+    /// The claims as they are to be.
+    pub claims: Claims,
+    /// The connection whose request it is.
+    pub own: Option<ConnectionId>,
+    /// The interface of that connection.
+    pub interface: Option<String>,
+    /// Selectors that were given up here and that nobody claims: their rules go.
+    pub dropped: BTreeSet<Selector>,
+    /// Prefixes and next hops that were given up or are asked for no more.
+    pub ended: BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
+    /// Selectors that the request named and nobody claims.
+    pub unanswered: BTreeSet<Selector>,
+    /// Selectors that a connection without a claim has named in its close.
+    pub named: BTreeSet<Selector>,
+    /// Whether the connection at hand wants what it wanted before.
+    pub unchanged: bool,
+}
+
+impl Turn {
+    /// Works out what a change means.
+    pub fn new(space: &Space, change: &Change) -> Self {
+        let mut turn = Self {
+            claims: space.claims.clone(),
+            own: None,
+            interface: None,
+            dropped: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
+            named: BTreeSet::new(),
+            unchanged: false,
+        };
+        match change {
+            Change::Request {
+                connection,
+                interface,
+                wants,
+                asked,
+            } => {
+                let former = turn.claims.get(connection).cloned();
+                turn.unchanged = former.as_ref().is_some_and(|former| former.wants == *wants);
+                turn.interface = Some(interface.clone());
+                if wants.is_empty() {
+                    turn.claims.end(connection);
+                } else {
+                    turn.claims
+                        .set(connection.clone(), interface.clone(), wants.clone());
+                    turn.own = Some(connection.clone());
+                }
+                turn.give_up(former.as_ref());
+                turn.ended_by(asked);
+                turn.unanswered = turn.unclaimed(asked);
+            }
+            Change::Close { connection } => {
+                let former = turn.claims.end(connection);
+                turn.give_up(former.as_ref());
+            }
+            Change::Farewell { had } => turn.named = turn.unclaimed(had),
+            Change::Timer => {}
+        }
+        let claimed = turn.claims.selectors();
+        let owed = space
+            .owed
+            .iter()
+            .filter(|selector| !claimed.contains(selector));
+        turn.dropped.extend(owed.cloned());
+        turn
+    }
+
+    fn give_up(&mut self, former: Option<&Claim>) {
+        let Some(former) = former else { return };
+        self.dropped = self.unclaimed(&former.wants);
+        self.ended_by(&former.wants);
+    }
+
+    fn unclaimed(&self, wants: &[Want]) -> BTreeSet<Selector> {
+        let claimed = self.claims.selectors();
+        let selectors = wants.iter().map(|want| &want.selector);
+        selectors
+            .filter(|selector| !claimed.contains(selector))
+            .cloned()
+            .collect()
+    }
+
+    fn ended_by(&mut self, wants: &[Want]) {
+        for want in wants {
+            let routes = want.routes.iter().map(|(prefix, via)| (*prefix, *via));
+            self.ended
+                .entry(want.selector.clone())
+                .or_default()
+                .extend(routes);
+        }
+    }
+}

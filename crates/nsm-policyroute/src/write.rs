@@ -1,0 +1,387 @@
+//! Carries a plan out: burst by burst, each answered before the next.
+
+use crate::desired::Desired;
+use crate::error::Error;
+use crate::metrics::{Figures, Metrics};
+use crate::plan::{Leg, Plan, Step, leg, route_of, rule_of};
+use crate::read;
+use crate::report::Report;
+use nsm_netlink::{Errno, Family, Kernel, KernelError, Op, Owner, Placement, Refusal, Rule};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Why a plan was not carried out to its end.
+#[derive(Debug)]
+pub enum Halt {
+    /// The request fails. What was added for it has been taken back.
+    Error(Error),
+    /// What stands is not what was read, or is unknown: read and plan again.
+    Again(Option<KernelError>),
+}
+
+impl From<KernelError> for Halt {
+    fn from(error: KernelError) -> Self {
+        Self::Again(Some(error))
+    }
+}
+
+/// What carrying out a plan has come to.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// What was written.
+    pub figures: Figures,
+    /// Removals that the kernel refused, and how many were tried in all.
+    pub left: Vec<(Op, Refusal)>,
+    /// How many removals were tried.
+    pub removals: usize,
+    /// Rules that are gone.
+    pub removed: Vec<Rule>,
+    /// Legs that turned out to be somebody else's.
+    pub foreign_legs: Vec<Leg>,
+    /// Legs that have been made ours.
+    pub own_legs: Vec<Leg>,
+    /// What other connections' policies suffer from.
+    pub reports: BTreeSet<Report>,
+}
+
+/// Carries out one plan.
+#[derive(Debug)]
+pub struct Writer<'a, K> {
+    /// Where to.
+    pub kernel: &'a mut K,
+    /// Who we are.
+    pub owner: Owner,
+    /// What the plan's units are.
+    pub desired: &'a [Desired],
+    /// The rules that the plan was made from.
+    pub before: &'a [Rule],
+    /// Refusals are counted.
+    pub metrics: &'a Metrics,
+    /// Nothing begins after this.
+    pub deadline: Instant,
+    /// How long that was, for the message.
+    pub timeout: Duration,
+}
+
+/// A step and what became of it.
+type Answered<'s> = (&'s Step, Result<(), Refusal>);
+
+/// The units that have failed and what has been added so far.
+#[derive(Debug, Default)]
+struct Progress {
+    applied: Vec<(usize, Op)>,
+    failed: BTreeMap<usize, (Op, Refusal)>,
+}
+
+impl<K: Kernel> Writer<'_, K> {
+    /// Carries a plan out.
+    ///
+    /// # Errors
+    /// [`Halt::Error`] when a write that the connection at hand needs was refused or there is no
+    /// time left; [`Halt::Again`] when somebody else was faster or the answers were lost.
+    pub fn run(&mut self, plan: &Plan) -> Result<Written, Halt> {
+        let mut written = Written::default();
+        let mut progress = Progress::default();
+        self.make(&plan.make, &mut progress)?;
+        self.add(&plan.add, &mut progress)?;
+        for (_, op) in &progress.applied {
+            match op {
+                Op::AddRule(_) => written.figures.rules_added += 1,
+                Op::AddRoute(route, _) => {
+                    written.figures.routes_added += 1;
+                    written.own_legs.extend(leg(route));
+                }
+                Op::DelRule(_) | Op::DelRoute(_) => {}
+            }
+        }
+        self.remove(plan, &progress, &mut written)?;
+        if let Some(probe) = &plan.probe {
+            self.probe(probe)?;
+        }
+        for (unit, (op, refusal)) in &progress.failed {
+            written.reports.insert(Report::NotRepaired {
+                selector: self.desired[*unit].selector.clone(),
+                reason: format!("cannot {}: {refusal}", op.kind()),
+            });
+        }
+        Ok(written)
+    }
+
+    /// Routes, before the rules that point at them.
+    fn make(&mut self, steps: &[Step], progress: &mut Progress) -> Result<(), Halt> {
+        self.in_time()?;
+        let mut faster = false;
+        for (step, result) in self.execute(steps.iter())? {
+            match result {
+                Err(Refusal {
+                    errno: Errno::EEXIST,
+                    ..
+                }) => {
+                    faster |= matches!(step.op, Op::AddRoute(_, Placement::Exclusive));
+                }
+                result => progress.note(step, result),
+            }
+        }
+        if faster {
+            // The table that was free a moment ago is somebody else's.
+            self.undo(progress, |_| true);
+            return Err(Halt::Again(None));
+        }
+        self.settle(progress)
+    }
+
+    /// Rules, read once more when they have been added.
+    fn add(&mut self, steps: &[Step], progress: &mut Progress) -> Result<(), Halt> {
+        let steps: Vec<&Step> = steps.iter().filter(|step| progress.goes_on(step)).collect();
+        if steps.is_empty() {
+            return Ok(());
+        }
+        if let Err(late) = self.in_time() {
+            self.undo(progress, |_| true);
+            return Err(late);
+        }
+        for (step, result) in self.execute(steps.iter().copied())? {
+            match result {
+                // Read before, so an equal one has come meanwhile: it will do.
+                Err(Refusal {
+                    errno: Errno::EEXIST,
+                    ..
+                }) => {}
+                result => progress.note(step, result),
+            }
+        }
+        self.settle(progress)?;
+        let rules = steps.iter().filter(|step| progress.goes_on(step));
+        let rules: Vec<(usize, &Rule)> = rules
+            .filter_map(|step| Some((step.unit?, rule_of(step)?)))
+            .collect();
+        self.read_back(&rules, progress)
+    }
+
+    /// Holds the rules that were added against what the kernel has stored.
+    fn read_back(&mut self, added: &[(usize, &Rule)], progress: &mut Progress) -> Result<(), Halt> {
+        for family in Family::ALL {
+            let added: Vec<_> = added.iter().filter(|(_, r)| r.family() == family).collect();
+            if added.is_empty() {
+                continue;
+            }
+            let stored = read::rules(self.kernel, family, self.owner)?;
+            let standing: BTreeSet<&Rule> = stored.iter().collect();
+            let known: BTreeSet<&Rule> = self
+                .before
+                .iter()
+                .chain(added.iter().map(|(_, rule)| *rule))
+                .collect();
+            let news: Vec<&Rule> = stored
+                .iter()
+                .filter(|rule| self.owner.owns_rule(rule) && !known.contains(rule))
+                .collect();
+            for (unit, rule) in &added {
+                if standing.contains(rule) {
+                    continue;
+                }
+                let otherwise = news
+                    .iter()
+                    .find(|stored| stored.priority == rule.priority && stored.table == rule.table);
+                let Some(otherwise) = otherwise else {
+                    return Err(Halt::Again(None));
+                };
+                let stray = Op::DelRule((*otherwise).clone());
+                let field = difference(rule, otherwise);
+                let policy = self.desired[*unit].own.unwrap_or_default();
+                self.execute([&Step {
+                    op: stray,
+                    unit: None,
+                }])?;
+                self.undo(progress, |_| true);
+                return Err(Halt::Error(Error::StoredOtherwise { policy, field }));
+            }
+            // Another process of the same owner has been at work on the same policies.
+            let tables: BTreeSet<u32> = added.iter().map(|(_, rule)| rule.table).collect();
+            let meddles = |rule: &&Rule| {
+                tables.contains(&rule.table)
+                    || self
+                        .desired
+                        .iter()
+                        .any(|desired| desired.selector == rule.selector)
+            };
+            if news.iter().any(meddles) {
+                return Err(Halt::Again(None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rules, then the routes that nothing looks up any more. A refusal here is never undone: it
+    /// leaves something too many, and it is tried again.
+    fn remove(
+        &mut self,
+        plan: &Plan,
+        progress: &Progress,
+        written: &mut Written,
+    ) -> Result<(), Halt> {
+        let (rules, kept): (Vec<&Step>, Vec<&Step>) =
+            plan.remove.iter().partition(|step| progress.goes_on(step));
+        let mut standing: BTreeSet<(Family, u32)> =
+            kept.into_iter().filter_map(rule_of).map(place).collect();
+        written.removals += rules.len();
+        for (step, result) in self.execute(rules)? {
+            let Some(rule) = rule_of(step) else { continue };
+            match result {
+                Ok(())
+                | Err(Refusal {
+                    errno: Errno::ENOENT,
+                    ..
+                }) => {
+                    written.figures.rules_removed += u64::from(result.is_ok());
+                    written.removed.push(rule.clone());
+                }
+                Err(refusal) => {
+                    standing.insert(place(rule));
+                    written.left.push((step.op.clone(), refusal));
+                }
+            }
+        }
+        let routes = plan.cut.iter().filter(|step| match step.unit {
+            Some(_) => progress.goes_on(step),
+            None => route_of(step).is_some_and(|r| !standing.contains(&(r.family(), r.table))),
+        });
+        let routes: Vec<&Step> = routes.collect();
+        written.removals += routes.len();
+        for (step, result) in self.execute(routes)? {
+            let Some(route) = route_of(step) else {
+                continue;
+            };
+            match result {
+                Ok(()) => written.figures.routes_removed += 1,
+                Err(Refusal {
+                    errno: Errno::ESRCH | Errno::ENODEV,
+                    ..
+                }) => {
+                    if !route.mark_is_known() {
+                        written.foreign_legs.extend(leg(route));
+                    }
+                }
+                Err(refusal) => written.left.push((step.op.clone(), refusal)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes IPv6 sockets look again. A probe that stays behind is removed by the next plan.
+    fn probe(&mut self, probe: &Rule) -> Result<(), Halt> {
+        let steps = [Op::AddRule(probe.clone()), Op::DelRule(probe.clone())]
+            .map(|op| Step { op, unit: None });
+        self.execute(steps.iter())?;
+        Ok(())
+    }
+
+    /// Takes back what failed units have added, and everything of the connection at hand when one
+    /// of its own failed.
+    fn settle(&mut self, progress: &mut Progress) -> Result<(), Halt> {
+        let own = |unit: &usize| self.desired[*unit].own;
+        let failure = progress
+            .failed
+            .iter()
+            .find_map(|(unit, failure)| own(unit).map(|policy| (policy, failure.clone())));
+        let Some((policy, (op, source))) = failure else {
+            let failed: BTreeSet<usize> = progress.failed.keys().copied().collect();
+            self.undo(progress, |unit| failed.contains(&unit));
+            return Ok(());
+        };
+        self.undo(progress, |_| true);
+        let (op, subject) = (op.kind(), op.subject().to_string());
+        Err(Halt::Error(Error::Refused {
+            policy,
+            op,
+            subject,
+            source,
+        }))
+    }
+
+    /// Deletes what was added: rules first.
+    fn undo(&mut self, progress: &mut Progress, which: impl Fn(usize) -> bool) {
+        let (undone, stays): (Vec<_>, Vec<_>) = std::mem::take(&mut progress.applied)
+            .into_iter()
+            .partition(|(unit, _)| which(*unit));
+        progress.applied = stays;
+        let steps: Vec<Step> = undone
+            .into_iter()
+            .rev()
+            .filter_map(|(_, op)| match op {
+                Op::AddRule(rule) => Some(Op::DelRule(rule)),
+                Op::AddRoute(route, _) => Some(Op::DelRoute(route)),
+                Op::DelRule(_) | Op::DelRoute(_) => None,
+            })
+            .map(|op| Step { op, unit: None })
+            .collect();
+        // What cannot be taken back is too many, and the next reconcile removes it.
+        if let Err(error) = self.execute(steps.iter()) {
+            tracing::debug!(error = &error as &dyn std::error::Error, "undo is unknown");
+        }
+    }
+
+    fn in_time(&self) -> Result<(), Halt> {
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(Halt::Error(Error::TimedOut(self.timeout)))
+        }
+    }
+
+    fn execute<'s>(
+        &mut self,
+        steps: impl IntoIterator<Item = &'s Step>,
+    ) -> Result<Vec<Answered<'s>>, KernelError> {
+        let steps: Vec<&Step> = steps.into_iter().collect();
+        if steps.is_empty() {
+            return Ok(Vec::new());
+        }
+        let burst: Vec<Op> = steps.iter().map(|step| step.op.clone()).collect();
+        let results = self.kernel.execute(&burst)?;
+        for refusal in results.iter().filter_map(|result| result.as_ref().err()) {
+            self.metrics.refused(refusal.errno);
+        }
+        Ok(steps.into_iter().zip(results).collect())
+    }
+}
+
+impl Progress {
+    fn note(&mut self, step: &Step, result: Result<(), Refusal>) {
+        let Some(unit) = step.unit else { return };
+        match result {
+            Ok(()) => self.applied.push((unit, step.op.clone())),
+            Err(refusal) => {
+                self.failed
+                    .entry(unit)
+                    .or_insert_with(|| (step.op.clone(), refusal));
+            }
+        }
+    }
+
+    fn goes_on(&self, step: &Step) -> bool {
+        step.unit
+            .is_none_or(|unit| !self.failed.contains_key(&unit))
+    }
+}
+
+fn place(rule: &Rule) -> (Family, u32) {
+    (rule.family(), rule.table)
+}
+
+/// The first field in which the kernel's rule is not the one that it was asked for.
+fn difference(asked: &Rule, stored: &Rule) -> &'static str {
+    let (a, b) = (&asked.selector, &stored.selector);
+    if a.from != b.from {
+        "from"
+    } else if a.proto != b.proto {
+        "proto"
+    } else if a.dport != b.dport {
+        "dstport"
+    } else if a.sport != b.sport {
+        "srcport"
+    } else {
+        "another field"
+    }
+}
