@@ -1,6 +1,6 @@
 //! Figures, through the opentelemetry API: whoever composes a program chooses where they go.
 
-use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
+use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use opentelemetry::{KeyValue, global};
 
 /// The instruments of one element. Labels are bounded: no connection, namespace or address.
@@ -18,16 +18,14 @@ pub struct Metrics {
     drift: Counter<u64>,
     /// `nsm.policyroute.refusals` by `errno`.
     refusals: Counter<u64>,
-    /// `nsm.policyroute.seen` by `what`, of the last namespace looked at: rules wanted, left-overs,
+    /// `nsm.policyroute.standing` by `what`, over all namespaces: rules wanted, left-overs,
     /// conflicts, policies shadowed, look-alikes.
-    seen: Gauge<u64>,
+    standing: UpDownCounter<i64>,
 }
 
-/// What one reconcile did and saw.
+/// What one reconcile did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Rules that all claims of the namespace want.
-    pub wanted: u64,
     /// Rules that were found standing and taken over.
     pub adopted: u64,
     /// Rules added.
@@ -40,14 +38,21 @@ pub struct Figures {
     pub routes_removed: u64,
     /// Writes for selectors that had been seated before and have not been changed since.
     pub drift: u64,
+}
+
+/// How one namespace stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Rules that all claims want.
+    pub wanted: i64,
     /// Rules that nobody claims and that wait for their end.
-    pub leftovers: u64,
+    pub leftovers: i64,
     /// Prefixes that two want differently.
-    pub conflicts: u64,
+    pub conflicts: i64,
     /// Policies with a rule of somebody else before theirs.
-    pub shadowed: u64,
+    pub shadowed: i64,
     /// Rules of others with a selector of ours.
-    pub lookalikes: u64,
+    pub lookalikes: i64,
 }
 
 impl Metrics {
@@ -78,9 +83,9 @@ impl Metrics {
                 "Writes that restored what stood",
             ),
             refusals: counter("nsm.policyroute.refusals", "Writes that the kernel refused"),
-            seen: meter
-                .u64_gauge("nsm.policyroute.seen")
-                .with_description("What the last namespace looked at holds")
+            standing: meter
+                .i64_up_down_counter("nsm.policyroute.standing")
+                .with_description("How the namespaces stand that are held")
                 .build(),
         }
     }
@@ -105,21 +110,101 @@ impl Metrics {
             ("added", figures.routes_added),
             ("removed", figures.routes_removed),
         ];
-        let seen = [
-            ("wanted", figures.wanted),
-            ("leftovers", figures.leftovers),
-            ("conflicts", figures.conflicts),
-            ("shadowed", figures.shadowed),
-            ("lookalikes", figures.lookalikes),
-        ];
         for (what, count) in rules {
             self.rules.add(count, &[KeyValue::new("what", what)]);
         }
         for (what, count) in routes {
             self.routes.add(count, &[KeyValue::new("what", what)]);
         }
-        for (what, count) in seen {
-            self.seen.record(count, &[KeyValue::new("what", what)]);
+    }
+
+    /// Takes note of how a namespace stands that stood otherwise before.
+    pub fn moved(&self, before: Standing, now: Standing) {
+        let standing = [
+            ("wanted", now.wanted - before.wanted),
+            ("leftovers", now.leftovers - before.leftovers),
+            ("conflicts", now.conflicts - before.conflicts),
+            ("shadowed", now.shadowed - before.shadowed),
+            ("lookalikes", now.lookalikes - before.lookalikes),
+        ];
+        for (what, difference) in standing {
+            self.standing
+                .add(difference, &[KeyValue::new("what", what)]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opentelemetry::metrics::MeterProvider;
+    use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+    use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+    use std::collections::BTreeMap;
+
+    /// All counters as `name label` to value.
+    fn exported(exporter: &InMemoryMetricExporter) -> BTreeMap<String, u64> {
+        let mut values = BTreeMap::new();
+        let mut take = |name: &str, label: Option<&KeyValue>, value: u64| {
+            let label = label
+                .map(|label| format!(" {}", label.value))
+                .unwrap_or_default();
+            values.insert(format!("{name}{label}"), value);
+        };
+        for resource in exporter.get_finished_metrics().unwrap() {
+            for metric in resource.scope_metrics().flat_map(|scope| scope.metrics()) {
+                match metric.data() {
+                    AggregatedMetrics::U64(MetricData::Sum(sum)) => sum
+                        .data_points()
+                        .for_each(|p| take(metric.name(), p.attributes().next(), p.value())),
+                    AggregatedMetrics::I64(MetricData::Sum(sum)) => {
+                        sum.data_points().for_each(|p| {
+                            let value = p.value().try_into().unwrap();
+                            take(metric.name(), p.attributes().next(), value);
+                        })
+                    }
+                    _ => {}
+                }
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn figures_reach_the_exporter_under_bounded_labels() {
+        let exporter = InMemoryMetricExporter::default();
+        let reader = PeriodicReader::builder(exporter.clone()).build();
+        let provider = SdkMeterProvider::builder().with_reader(reader).build();
+        let metrics = Metrics::of(&provider.meter("test"));
+        let figures = Figures {
+            adopted: 3,
+            rules_added: 1,
+            drift: 2,
+            ..Figures::default()
+        };
+        let four = Standing {
+            wanted: 4,
+            ..Standing::default()
+        };
+        let one = Standing {
+            wanted: 1,
+            ..Standing::default()
+        };
+
+        metrics.moved(Standing::default(), four);
+        metrics.moved(four, one);
+        metrics.reconciled("ok".to_owned(), 0.001, &figures);
+        metrics.reconciled("not found".to_owned(), 0.001, &Figures::default());
+        metrics.refused(nsm_netlink::Errno::ENETDOWN);
+        provider.force_flush().unwrap();
+
+        let exported = exported(&exporter);
+        assert_eq!(exported["nsm.policyroute.reconciles ok"], 1);
+        assert_eq!(exported["nsm.policyroute.reconciles not found"], 1);
+        assert_eq!(exported["nsm.policyroute.rules adopted"], 3);
+        assert_eq!(exported["nsm.policyroute.rules added"], 1);
+        assert_eq!(exported["nsm.policyroute.drift_repaired"], 2);
+        assert_eq!(exported["nsm.policyroute.refusals ENETDOWN"], 1);
+        assert_eq!(exported["nsm.policyroute.standing wanted"], 1);
     }
 }

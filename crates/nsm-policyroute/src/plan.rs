@@ -310,5 +310,5 @@ pub fn route_of(step: &Step) -> Option<&Route> {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
+#[path = "plan_tests/mod.rs"]
 mod tests;

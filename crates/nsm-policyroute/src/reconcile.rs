@@ -3,7 +3,7 @@
 use crate::actual::{Actual, View};
 use crate::config::Config;
 use crate::error::Error;
-use crate::metrics::{Figures, Metrics};
+use crate::metrics::{Figures, Metrics, Standing};
 use crate::plan::{self, Goal, Plan};
 use crate::read;
 use crate::report::{self, Report};
@@ -38,6 +38,7 @@ impl<N: Namespace> Reconciler<'_, N> {
     /// same.
     pub fn run(&self, space: &mut Space, change: &Change) -> Result<(), Error> {
         let start = std::time::Instant::now();
+        let stood = space.standing;
         let turn = Turn::new(space, change);
         if let Change::Close { .. } = change {
             // Memory never outlives a close, whatever becomes of the removals.
@@ -56,6 +57,8 @@ impl<N: Namespace> Reconciler<'_, N> {
                 .leftovers
                 .try_again(Instant::now() + self.config.grace);
         }
+        space.standing.leftovers = space.leftovers.len() as i64;
+        self.metrics.moved(stood, space.standing);
         let outcome = result
             .as_ref()
             .map_or_else(|error| error.kind().to_string(), |()| "ok".to_owned());
@@ -144,17 +147,20 @@ impl<N: Namespace> Reconciler<'_, N> {
         let mut written = writer.run(&plan)?;
 
         *figures = Figures {
-            wanted: desired.len() as u64,
             adopted: plan
                 .kept
                 .iter()
                 .filter(|u| desired[**u].seat.is_none())
                 .count() as u64,
-            conflicts: conflicts.len() as u64,
-            shadowed: seen.shadowed,
-            lookalikes: seen.lookalikes,
             drift: drift(&plan, turn, &desired),
             ..written.figures
+        };
+        space.standing = Standing {
+            wanted: desired.len() as i64,
+            conflicts: conflicts.len() as i64,
+            shadowed: seen.shadowed,
+            lookalikes: seen.lookalikes,
+            ..space.standing
         };
         seen.reports.append(&mut written.reports);
         seen.reports
@@ -165,9 +171,7 @@ impl<N: Namespace> Reconciler<'_, N> {
         space.claims = turn.claims.clone();
         space.claims.remember(plan.tables);
         space.report(seen.reports);
-        let result = self.remember(space, change, written);
-        figures.leftovers = space.leftovers.len() as u64;
-        result.map_err(Halt::Error)
+        self.remember(space, change, written).map_err(Halt::Error)
     }
 
     /// The interface of the connection at hand, which must be there if it wants anything.

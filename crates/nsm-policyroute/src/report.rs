@@ -114,9 +114,9 @@ pub struct Seen {
     /// What is to be said.
     pub reports: BTreeSet<Report>,
     /// Rules of others with a selector of ours, wherever they stand.
-    pub lookalikes: u64,
+    pub lookalikes: i64,
     /// Policies with a rule of somebody else before theirs.
-    pub shadowed: u64,
+    pub shadowed: i64,
 }
 
 /// Looks at what others have put around our rules and into our tables.
@@ -162,7 +162,7 @@ pub fn look(desired: &[Desired], plan: &Plan, view: &View<'_>, band: Band) -> Se
 /// takes its share on purpose.
 struct Others<'a> {
     plain: Vec<(usize, &'a Rule)>,
-    selectors: BTreeMap<&'a Selector, u64>,
+    selectors: BTreeMap<&'a Selector, i64>,
 }
 
 const LOCAL_TABLE: u32 = 255;
@@ -189,7 +189,7 @@ impl<'a> Others<'a> {
         }
     }
 
-    fn like(&self, selector: &Selector) -> u64 {
+    fn like(&self, selector: &Selector) -> i64 {
         self.selectors.get(selector).copied().unwrap_or(0)
     }
 

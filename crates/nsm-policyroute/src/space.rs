@@ -2,6 +2,7 @@
 
 use crate::claims::{Claim, Claims};
 use crate::leftover::Leftovers;
+use crate::metrics::Standing;
 use crate::plan::Leg;
 use crate::policy::Want;
 use crate::report::Report;
@@ -25,6 +26,8 @@ pub struct Space {
     pub owed: BTreeSet<Selector>,
     /// What has been said and still holds.
     pub reported: BTreeSet<Report>,
+    /// How the namespace stands, for the figures.
+    pub standing: Standing,
     /// Whether the memory has been given up: whoever waited for it looks for another.
     pub retired: bool,
 }

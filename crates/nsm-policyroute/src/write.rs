@@ -4,7 +4,6 @@ use crate::desired::Desired;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics};
 use crate::plan::{Leg, Plan, Step, leg, route_of, rule_of};
-use crate::read;
 use crate::report::Report;
 use nsm_netlink::{Errno, Family, Kernel, KernelError, Op, Owner, Placement, Refusal, Rule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +68,7 @@ type Answered<'s> = (&'s Step, Result<(), Refusal>);
 
 /// The units that have failed and what has been added so far.
 #[derive(Debug, Default)]
-struct Progress {
+pub struct Progress {
     applied: Vec<(usize, Op)>,
     failed: BTreeMap<usize, (Op, Refusal)>,
 }
@@ -157,60 +156,6 @@ impl<K: Kernel> Writer<'_, K> {
             .filter_map(|step| Some((step.unit?, rule_of(step)?)))
             .collect();
         self.read_back(&rules, progress)
-    }
-
-    /// Holds the rules that were added against what the kernel has stored.
-    fn read_back(&mut self, added: &[(usize, &Rule)], progress: &mut Progress) -> Result<(), Halt> {
-        for family in Family::ALL {
-            let added: Vec<_> = added.iter().filter(|(_, r)| r.family() == family).collect();
-            if added.is_empty() {
-                continue;
-            }
-            let stored = read::rules(self.kernel, family, self.owner)?;
-            let standing: BTreeSet<&Rule> = stored.iter().collect();
-            let known: BTreeSet<&Rule> = self
-                .before
-                .iter()
-                .chain(added.iter().map(|(_, rule)| *rule))
-                .collect();
-            let news: Vec<&Rule> = stored
-                .iter()
-                .filter(|rule| self.owner.owns_rule(rule) && !known.contains(rule))
-                .collect();
-            for (unit, rule) in &added {
-                if standing.contains(rule) {
-                    continue;
-                }
-                let otherwise = news
-                    .iter()
-                    .find(|stored| stored.priority == rule.priority && stored.table == rule.table);
-                let Some(otherwise) = otherwise else {
-                    return Err(Halt::Again(None));
-                };
-                let stray = Op::DelRule((*otherwise).clone());
-                let field = difference(rule, otherwise);
-                let policy = self.desired[*unit].own.unwrap_or_default();
-                self.execute([&Step {
-                    op: stray,
-                    unit: None,
-                }])?;
-                self.undo(progress, |_| true);
-                return Err(Halt::Error(Error::StoredOtherwise { policy, field }));
-            }
-            // Another process of the same owner has been at work on the same policies.
-            let tables: BTreeSet<u32> = added.iter().map(|(_, rule)| rule.table).collect();
-            let meddles = |rule: &&Rule| {
-                tables.contains(&rule.table)
-                    || self
-                        .desired
-                        .iter()
-                        .any(|desired| desired.selector == rule.selector)
-            };
-            if news.iter().any(meddles) {
-                return Err(Halt::Again(None));
-            }
-        }
-        Ok(())
     }
 
     /// Rules, then the routes that nothing looks up any more. A refusal here is never undone: it
@@ -301,7 +246,7 @@ impl<K: Kernel> Writer<'_, K> {
     }
 
     /// Deletes what was added: rules first.
-    fn undo(&mut self, progress: &mut Progress, which: impl Fn(usize) -> bool) {
+    pub fn undo(&mut self, progress: &mut Progress, which: impl Fn(usize) -> bool) {
         let (undone, stays): (Vec<_>, Vec<_>) = std::mem::take(&mut progress.applied)
             .into_iter()
             .partition(|(unit, _)| which(*unit));
@@ -330,7 +275,7 @@ impl<K: Kernel> Writer<'_, K> {
         }
     }
 
-    fn execute<'s>(
+    pub fn execute<'s>(
         &mut self,
         steps: impl IntoIterator<Item = &'s Step>,
     ) -> Result<Vec<Answered<'s>>, KernelError> {
@@ -368,20 +313,4 @@ impl Progress {
 
 fn place(rule: &Rule) -> (Family, u32) {
     (rule.family(), rule.table)
-}
-
-/// The first field in which the kernel's rule is not the one that it was asked for.
-fn difference(asked: &Rule, stored: &Rule) -> &'static str {
-    let (a, b) = (&asked.selector, &stored.selector);
-    if a.from != b.from {
-        "from"
-    } else if a.proto != b.proto {
-        "proto"
-    } else if a.dport != b.dport {
-        "dstport"
-    } else if a.sport != b.sport {
-        "srcport"
-    } else {
-        "another field"
-    }
 }

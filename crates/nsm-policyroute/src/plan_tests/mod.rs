@@ -1,0 +1,243 @@
+//! The planner's properties, on random states of a small world.
+
+mod case;
+mod classes;
+mod world;
+
+use super::*;
+use case::{Case, a_case};
+use classes::Classes;
+use nsm_netlink::Hop;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use std::cell::RefCell;
+use world::{OURS, World, owner};
+
+#[derive(Debug, Default)]
+struct Event {
+    dropped: BTreeSet<Selector>,
+    ended: BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
+    due: BTreeSet<Rule>,
+    foreign_legs: BTreeSet<Leg>,
+}
+
+fn plan_of(world: &World, desired: &[Desired], event: &Event, fail_closed: bool) -> Plan {
+    let goal = Goal {
+        desired,
+        dropped: &event.dropped,
+        ended: &event.ended,
+        due: &event.due,
+        foreign_legs: &event.foreign_legs,
+        fail_closed,
+        band: Band::DEFAULT,
+    };
+    plan(&goal, &world.dump(), owner())
+}
+
+/// Every property of one case.
+fn check(case: &Case) -> Result<(), TestCaseError> {
+    let mut desired = case.desired();
+    let mut event = Event {
+        due: case.due(),
+        ..Event::default()
+    };
+    let unclaimed = |selector: &&Selector| !case.claims.selectors().contains(selector);
+    event.dropped = case.dropped.iter().filter(unclaimed).cloned().collect();
+    for (selector, prefix, via) in &case.ended {
+        event
+            .ended
+            .entry(selector.clone())
+            .or_default()
+            .insert((*prefix, *via));
+    }
+    let before = case.world.clone();
+    let mut world = before.clone();
+    let plan = plan_of(&world, &desired, &event, case.fail_closed);
+
+    for step in plan.steps() {
+        check_names_ours(step)?;
+        let done = world.apply(&step.op);
+        if let (false, Op::DelRoute(route)) = (done, &step.op) {
+            prop_assert!(
+                !route.mark_is_known(),
+                "deletes what is not there: {step:?}"
+            );
+            event.foreign_legs.extend(leg(route));
+        }
+        check_no_gap(&before, &world, &desired, step)?;
+    }
+    prop_assert_eq!(
+        before.foreign(),
+        world.foreign(),
+        "foreign objects are touched"
+    );
+    check_reached(&world, &desired, &event, &before)?;
+    check_probe(&before, &plan)?;
+
+    event.dropped.clear();
+    event.ended.clear();
+    event.due.clear();
+    if desired.iter().any(|wanted| wanted.content.is_empty()) {
+        // A rule that waits for its interface cannot leave a table that it shares, and the table
+        // is not edited while it is shared. A later plan finds it alone.
+        for _ in 0..3 {
+            let next = plan_of(&world, &desired, &event, case.fail_closed);
+            next.steps().for_each(|step| {
+                world.apply(&step.op);
+            });
+        }
+    }
+    let after_restart = plan_of(&world, &desired, &event, case.fail_closed);
+    prop_assert_eq!(after_restart.steps().next(), None, "a restart writes");
+    for wanted in &mut desired {
+        wanted.seat = plan.tables.get(&wanted.selector).copied();
+    }
+    let again = plan_of(&world, &desired, &event, case.fail_closed);
+    prop_assert_eq!(again.steps().next(), None, "a refresh writes");
+    Ok(())
+}
+
+fn check_names_ours(step: &Step) -> Result<(), TestCaseError> {
+    let ours = match &step.op {
+        Op::AddRule(rule) | Op::DelRule(rule) => owner().owns_rule(rule),
+        Op::AddRoute(route, _) => owner().owns_route(route),
+        Op::DelRoute(route) => owner().owns_route(route) || !route.mark_is_known(),
+    };
+    prop_assert!(ours, "names an object that is not ours: {step:?}");
+    Ok(())
+}
+
+/// At every moment: no rule of ours came to an empty table, and what is wanted and was served is.
+fn check_no_gap(
+    before: &World,
+    now: &World,
+    desired: &[Desired],
+    step: &Step,
+) -> Result<(), TestCaseError> {
+    for rule in now.ours() {
+        let dead = |world: &World| world.unicast(rule).next().is_none();
+        let was_dead = before.rules.contains(rule) && dead(before);
+        // The last prefix that was served may be one that nobody asks for any more.
+        let waits = |d: &Desired| d.selector == rule.selector && d.content.is_empty();
+        if desired.iter().any(waits) {
+            continue;
+        }
+        prop_assert!(
+            !dead(now) || was_dead,
+            "{step:?} leaves a rule without routes: {rule:?}"
+        );
+    }
+    for wanted in desired {
+        let served = now.served(&wanted.selector);
+        let lost = before
+            .served(&wanted.selector)
+            .into_iter()
+            .find(|prefix| wanted.content.contains_key(prefix) && !served.contains(prefix));
+        prop_assert_eq!(lost, None, "{:?} takes the last route", step);
+    }
+    Ok(())
+}
+
+fn check_reached(
+    world: &World,
+    desired: &[Desired],
+    event: &Event,
+    before: &World,
+) -> Result<(), TestCaseError> {
+    let mut tables = BTreeSet::new();
+    for wanted in desired.iter().filter(|wanted| !wanted.content.is_empty()) {
+        let rules: Vec<&Rule> = world
+            .ours()
+            .filter(|r| r.is_plain() && r.selector == wanted.selector)
+            .collect();
+        prop_assert_eq!(rules.len(), 1, "rules of [{}]", &wanted.selector);
+        let rule = rules[0];
+        prop_assert_eq!(rule.priority, wanted.priority);
+        prop_assert!(
+            tables.insert((rule.family(), rule.table)),
+            "a table is shared"
+        );
+        for route in wanted.routes(rule.table, OURS) {
+            let hops: Vec<Option<Hop>> = world
+                .unicast(rule)
+                .filter(|r| r.prefix == route.prefix && (r.protocol == OURS || r.hop == route.hop))
+                .map(|r| r.hop)
+                .collect();
+            prop_assert!(
+                hops.contains(&route.hop),
+                "{:?} is not there: {:?}",
+                &route,
+                hops
+            );
+            prop_assert!(
+                hops.iter().all(|hop| *hop == route.hop),
+                "stale: {:?}",
+                hops
+            );
+        }
+    }
+    for rule in world
+        .ours()
+        .filter(|rule| !desired.iter().any(|d| d.selector == rule.selector))
+    {
+        prop_assert!(before.rules.contains(rule));
+        prop_assert!(!event.dropped.contains(&rule.selector) || !rule.is_plain());
+        prop_assert!(!event.due.contains(rule));
+    }
+    let looked_up = |route: &Route| {
+        world
+            .ours()
+            .any(|r| (r.family(), r.table) == (route.family(), route.table))
+    };
+    let orphan = world
+        .routes
+        .iter()
+        .find(|r| owner().owns_route(r) && !looked_up(r));
+    prop_assert_eq!(orphan, None, "a route of ours behind no rule");
+    Ok(())
+}
+
+fn check_probe(before: &World, plan: &Plan) -> Result<(), TestCaseError> {
+    let v6 = |step: &&Step| {
+        rule_of(step)
+            .map(Rule::family)
+            .or(route_of(step).map(Route::family))
+            == Some(Family::V6)
+    };
+    let rules = plan.steps().filter(v6).filter_map(rule_of).count();
+    let behind = plan.steps().filter(v6).filter_map(route_of).any(|route| {
+        before
+            .ours()
+            .any(|r| r.family() == Family::V6 && r.table == route.table)
+    });
+    prop_assert_eq!(plan.probe.is_some(), rules == 0 && behind);
+    Ok(())
+}
+
+#[test]
+fn every_plan_keeps_the_contract() {
+    let cases = std::env::var("NSM_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(3000);
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    };
+    let classes = RefCell::new(Classes::default());
+
+    TestRunner::new(config)
+        .run(&a_case(), |case| {
+            classes.borrow_mut().count(&case);
+            check(&case)
+        })
+        .unwrap();
+
+    for (class, count) in &classes.borrow().0 {
+        assert!(
+            count * 20 >= cases,
+            "{class} occurred in {count} of {cases} cases only"
+        );
+    }
+    assert_eq!(classes.borrow().0.len(), 7);
+}
