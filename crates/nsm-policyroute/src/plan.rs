@@ -191,7 +191,8 @@ impl Planner<'_, '_> {
             });
             placement = Placement::Append;
         }
-        let deletes = edit.delete.into_iter();
+        let protocol = self.view.owner.protocol.get();
+        let deletes = edit.delete.into_iter().map(|route| marked(route, protocol));
         self.plan.cut.extend(deletes.map(|r| Step {
             op: Op::DelRoute(r),
             unit: Some(unit),
@@ -237,8 +238,9 @@ impl Planner<'_, '_> {
             })
             .collect();
         unused.sort_by_key(|route| route.kind == RouteKind::Unreachable);
-        let steps = unused.into_iter().map(|r| Step {
-            op: Op::DelRoute(r.clone()),
+        let protocol = self.view.owner.protocol.get();
+        let steps = unused.into_iter().map(|route| Step {
+            op: Op::DelRoute(marked(route.clone(), protocol)),
             unit: None,
         });
         self.plan.cut.extend(steps);
@@ -273,6 +275,11 @@ impl Planner<'_, '_> {
             self.plan.probe = Some(probe(self.goal.band, self.view.owner));
         }
     }
+}
+
+/// A route as it is ours: a leg that hides its mark is somebody else's under any other.
+fn marked(route: Route, protocol: u8) -> Route {
+    Route { protocol, ..route }
 }
 
 /// A rule that matches no traffic (100::/64 is the discard prefix, RFC 6666) and does nothing.

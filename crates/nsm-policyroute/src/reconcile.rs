@@ -40,22 +40,30 @@ impl<N: Namespace> Reconciler<'_, N> {
         let start = std::time::Instant::now();
         let stood = space.standing;
         let turn = Turn::new(space, change);
+        let farewell = match change {
+            Change::Close { connection, .. } => space.claims.get(connection).is_none(),
+            Change::Request { .. } | Change::Timer => false,
+        };
         if let Change::Close { .. } = change {
             // Memory never outlives a close, whatever becomes of the removals.
             space.claims = turn.claims.clone();
         }
         let mut figures = Figures::default();
-        let result = match change {
-            Change::Farewell { .. } => self.name(space, &turn),
-            _ => self.attempts(space, change, &turn, &mut figures),
-        };
-        if let (Change::Close { .. }, Err(error)) = (change, &result)
-            && !matches!(error, Error::Removal { .. })
-        {
-            space.owed = turn.dropped;
-            space
-                .leftovers
-                .try_again(Instant::now() + self.config.grace);
+        let mut result = Ok(());
+        if !farewell || space.is_in_debt() {
+            result = self.attempts(space, change, &turn, &mut figures);
+        }
+        if farewell && result.is_ok() {
+            result = self.name(space, &turn);
+        }
+        if let Err(error) = &result {
+            if matches!(change, Change::Close { .. }) && !matches!(error, Error::Removal { .. }) {
+                space.owed.extend(turn.dropped);
+            }
+            if space.is_in_debt() {
+                let again = Instant::now() + self.config.grace;
+                space.leftovers.try_again(again);
+            }
         }
         space.standing.leftovers = space.leftovers.len() as i64;
         self.metrics.moved(stood, space.standing);
@@ -143,8 +151,13 @@ impl<N: Namespace> Reconciler<'_, N> {
             metrics: self.metrics,
             deadline: self.deadline,
             timeout: self.config.timeout,
+            stray: BTreeSet::new(),
         };
-        let mut written = writer.run(&plan)?;
+        let written = writer.run(&plan);
+        if written.is_err() {
+            space.stray.extend(writer.stray);
+        }
+        let mut written = written?;
 
         *figures = Figures {
             adopted: plan
@@ -207,6 +220,11 @@ impl<N: Namespace> Reconciler<'_, N> {
         let unclaimed = unclaimed(turn, view);
         space.leftovers.observe(&unclaimed, Instant::now());
         let mut due = space.leftovers.due(Instant::now(), self.config.grace);
+        let stray = space
+            .stray
+            .iter()
+            .filter(|rule| unclaimed.contains_key(rule));
+        due.extend(stray.cloned());
         due.extend(
             unclaimed
                 .iter()
@@ -245,6 +263,7 @@ impl<N: Namespace> Reconciler<'_, N> {
     fn remember(&self, space: &mut Space, change: &Change, written: Written) -> Result<(), Error> {
         let now = Instant::now();
         space.owed.clear();
+        space.stray.clear();
         space.leftovers.tried();
         for rule in &written.removed {
             space.leftovers.forget(rule);

@@ -8,11 +8,14 @@ use crate::space::{Change, Space};
 use nsm_api::ConnectionId;
 use nsm_netlink::{Namespace, NetnsId};
 use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
 /// The most namespaces that are worked in at once: each holds a thread.
 const PARALLEL: usize = 16;
@@ -95,60 +98,66 @@ impl<N: Namespace> Registry<N> {
     }
 
     /// Works in a namespace: waits for its turn, then runs to the end whatever becomes of the
-    /// caller. A close waits as long as it takes: each of those before it has a deadline.
+    /// caller. A close is not given up with its caller even while it waits, and it waits as long
+    /// as it takes: nobody else would end the claim, and each piece of work before it has an end.
     ///
     /// # Errors
-    /// Those of the work; [`Error::TimedOut`] when the turn does not come in time.
+    /// Those of the work; [`Error::TimedOut`] when it is not done in time.
     pub async fn work(
         self: &Arc<Self>,
         netns: Arc<N>,
         change: Change,
         deadline: Option<Instant>,
     ) -> Result<(), Error> {
-        let latest = Instant::now() + self.config.timeout;
+        let timeout = self.config.timeout;
+        let latest = Instant::now() + timeout;
         let deadline = deadline.map_or(latest, |deadline| deadline.min(latest));
-        let patient = matches!(change, Change::Close { .. });
-        loop {
-            let slot = self.slot(&netns);
-            let _waiting = Waiting {
-                registry: self,
-                slot: &slot,
-            };
-            let turn = self.turn(&slot);
-            let (space, permit) = if patient {
-                turn.await
-            } else {
-                let late = |_| Error::TimedOut(self.config.timeout);
-                timeout_at(deadline, turn).await.map_err(late)?
-            };
-            if space.retired {
-                continue;
-            }
-            let deadline = if patient {
-                Instant::now() + self.config.timeout
-            } else {
-                deadline
-            };
-            let work = Work {
-                registry: Arc::clone(self),
-                slot: Arc::clone(&slot),
-                space,
-            };
-            let span = tracing::Span::current();
-            let work = tokio::task::spawn_blocking(move || {
-                let _permit = permit;
-                span.in_scope(|| work.run(&change, deadline))
-            });
-            return work.await.unwrap_or_else(|lost| Err(Error::Lost(lost)));
+        let late = |_| Error::TimedOut(timeout);
+        let mut turn = Box::pin(Arc::clone(self).turn(netns));
+        if !matches!(change, Change::Close { .. }) {
+            let turn = timeout_at(deadline, turn).await.map_err(late)?;
+            return turn.take(change, deadline).await;
         }
+        // Polled once here, so that it stands in line before whatever its caller asks for next.
+        let now = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx))).await;
+        let close = async move {
+            let turn = match now {
+                Poll::Ready(turn) => turn,
+                Poll::Pending => turn.await,
+            };
+            turn.take(change, Instant::now() + timeout).await
+        };
+        let close = tokio::spawn(close.in_current_span());
+        let done = timeout_at(deadline, close).await.map_err(late)?;
+        done.unwrap_or_else(|lost| Err(Error::Lost(lost)))
     }
 
-    /// The lock first: who waits for it holds no thread.
-    async fn turn(&self, slot: &Slot<N>) -> (OwnedMutexGuard<Space>, Option<OwnedSemaphorePermit>) {
-        let space = Arc::clone(&slot.space).lock_owned().await;
-        // Fails only for a semaphore that is closed, and nobody closes this one.
-        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        (space, permit)
+    /// Whether a namespace is held.
+    pub fn holds(&self, netns: &N) -> bool {
+        locked(&self.known).slots.contains_key(&netns.id())
+    }
+
+    /// Waits for a namespace. The lock first: who waits for it holds no thread.
+    async fn turn(self: Arc<Self>, netns: Arc<N>) -> Turn<N> {
+        loop {
+            let slot = self.slot(&netns);
+            let waiting = Waiting {
+                registry: Arc::clone(&self),
+                slot: Arc::clone(&slot),
+            };
+            let space = Arc::clone(&slot.space).lock_owned().await;
+            // Fails only for a semaphore that is closed, and nobody closes this one.
+            let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+            if !space.retired {
+                drop(waiting);
+                return Turn {
+                    registry: self,
+                    slot,
+                    space,
+                    permit,
+                };
+            }
+        }
     }
 
     fn slot(&self, netns: &Arc<N>) -> Arc<Slot<N>> {
@@ -182,27 +191,35 @@ impl<N: Namespace> Registry<N> {
 }
 
 /// Somebody who waits for a namespace. Who gives up waiting leaves no idle namespace held.
-struct Waiting<'a, N: Namespace> {
-    registry: &'a Registry<N>,
-    slot: &'a Arc<Slot<N>>,
+struct Waiting<N: Namespace> {
+    registry: Arc<Registry<N>>,
+    slot: Arc<Slot<N>>,
 }
 
-impl<N: Namespace> Drop for Waiting<'_, N> {
+impl<N: Namespace> Drop for Waiting<N> {
     fn drop(&mut self) {
         if let Ok(mut space) = self.slot.space.try_lock() {
-            self.registry.retire(self.slot, &mut space);
+            self.registry.retire(&self.slot, &mut space);
         }
     }
 }
 
-/// One piece of work, once its turn has come.
-struct Work<N> {
+/// Somebody whose turn in a namespace has come.
+struct Turn<N> {
     registry: Arc<Registry<N>>,
     slot: Arc<Slot<N>>,
     space: OwnedMutexGuard<Space>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<N: Namespace> Work<N> {
+impl<N: Namespace> Turn<N> {
+    async fn take(self, change: Change, deadline: Instant) -> Result<(), Error> {
+        let span = tracing::Span::current();
+        let work = move || span.in_scope(|| self.run(&change, deadline));
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|lost| Err(Error::Lost(lost)))
+    }
+
     fn run(mut self, change: &Change, deadline: Instant) -> Result<(), Error> {
         let reconciler = Reconciler {
             netns: self.slot.netns.as_ref(),
@@ -211,18 +228,21 @@ impl<N: Namespace> Work<N> {
             deadline,
         };
         let result = reconciler.run(&mut self.space, change);
-        if let Change::Request { connection, .. } | Change::Close { connection } = change {
-            self.settle_home(connection);
+        if let Change::Request { connection, .. } | Change::Close { connection, .. } = change {
+            self.settle_home(connection, result.is_err());
         }
         self.set_timer(result.is_err() && matches!(change, Change::Timer));
         self.registry.retire(&self.slot, &mut self.space);
+        drop(self.permit);
         result
     }
 
-    fn settle_home(&self, connection: &ConnectionId) {
+    fn settle_home(&self, connection: &ConnectionId, failed: bool) {
         let id = self.slot.netns.id();
         let mut known = locked(&self.registry.known);
-        if self.space.claims.get(connection).is_some() {
+        // After a failure there may be something here that the connection's close looks for.
+        let at_home = failed && self.space.is_in_debt();
+        if at_home || self.space.claims.get(connection).is_some() {
             known.homes.insert(connection.clone(), id);
         } else if known.homes.get(connection) == Some(&id) {
             known.homes.remove(connection);

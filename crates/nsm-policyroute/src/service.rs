@@ -8,13 +8,12 @@ use crate::space::Change;
 use http::Extensions;
 use nsm_api::ConnectionId;
 use nsm_api::connection::Connection;
-use nsm_chain::{BoxFuture, Call, NetworkService, Operation, take_ready};
+use nsm_chain::{BoxFuture, Call, ErrorChain, NetworkService, Operation, take_ready};
 use nsm_netlink::Namespace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tower::{Layer, Service};
-use tracing::Instrument;
 
 /// Puts [`PolicyRoute`] into a chain. What is remembered lives here: clones share it.
 ///
@@ -164,7 +163,8 @@ impl<S: NamespaceSource> Policies<S> {
                     "policies are not installed: the mechanism is not a kernel interface without VLAN"
                 );
             }
-            return self.leave(caller, home).await;
+            self.leave(caller, home).await;
+            return Ok(());
         };
         self.registry.is_served(&caller.id);
         let config = self.registry.config();
@@ -179,13 +179,19 @@ impl<S: NamespaceSource> Policies<S> {
         }
         let interface = match kernel.interface_name() {
             Some(name) => name.to_owned(),
-            None if wants.is_empty() => return self.leave(caller, home).await,
+            None if wants.is_empty() => {
+                self.leave(caller, home).await;
+                return Ok(());
+            }
             None => return Err(Error::NoInterface),
         };
         let netns = match self.source.namespace(connection, &caller.extensions) {
             Ok(netns) => netns,
             // Nothing to install, and nowhere to look for what a former process may have left.
-            Err(_) if wants.is_empty() => return self.leave(caller, home).await,
+            Err(_) if wants.is_empty() => {
+                self.leave(caller, home).await;
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         let moved = home.filter(|home| home.id() != netns.id());
@@ -196,57 +202,47 @@ impl<S: NamespaceSource> Policies<S> {
             asked,
         };
         self.registry.work(netns, change, caller.deadline).await?;
-        // Install there, then remove here. What stays here is tried again.
-        if let Err(error) = self.leave(caller, moved).await {
-            tracing::warn!(
-                connection.id = %caller.id,
-                error = &error as &dyn std::error::Error,
-                "policies in the former namespace could not be removed"
-            );
-        }
+        // Install there, then remove here.
+        self.leave(caller, moved).await;
         Ok(())
     }
 
     /// Removes what a connection has, or leaves what it names to a grace when it has no claim.
     async fn remove(&self, caller: &Caller, connection: &Connection) -> Result<(), Error> {
         self.registry.is_served(&caller.id);
-        if let Some(home) = self.registry.home(&caller.id) {
-            // Where the claim was made, never where the close points: that may be another pod.
-            return self.leave(caller, Some(home)).await;
-        }
         let had = had(connection);
-        if had.is_empty() {
-            return Ok(());
-        }
-        match self.source.namespace(connection, &caller.extensions) {
-            Ok(netns) => {
-                self.registry
-                    .work(netns, Change::Farewell { had }, caller.deadline)
-                    .await
-            }
-            Err(NamespaceError::Gone { .. } | NamespaceError::NotGiven) => Ok(()),
-            Err(error @ NamespaceError::NotUsable { .. }) => Err(error.into()),
-        }
-    }
-
-    async fn leave(&self, caller: &Caller, home: Option<Arc<S::Namespace>>) -> Result<(), Error> {
-        let Some(netns) = home else { return Ok(()) };
+        // Where the claim was made, never where the close points: that may be another pod.
+        let netns = match self.registry.home(&caller.id) {
+            Some(home) => home,
+            None => match self.source.namespace(connection, &caller.extensions) {
+                Ok(netns) if had.is_empty() && !self.registry.holds(&netns) => return Ok(()),
+                Ok(netns) => netns,
+                Err(NamespaceError::NotUsable { .. }) if had.is_empty() => return Ok(()),
+                Err(NamespaceError::Gone { .. } | NamespaceError::NotGiven) => return Ok(()),
+                Err(error @ NamespaceError::NotUsable { .. }) => return Err(error.into()),
+            },
+        };
         let change = Change::Close {
             connection: caller.id.clone(),
+            had,
         };
-        let registry = Arc::clone(&self.registry);
-        // A close is not given up with its caller: nobody else would end the claim.
-        let work = async move { registry.work(netns, change, None).await };
-        let work = tokio::spawn(work.in_current_span());
-        let timeout = self.registry.config().timeout;
-        let latest = Instant::now() + timeout;
-        let deadline = caller
-            .deadline
-            .map_or(latest, |deadline| deadline.min(latest));
-        match timeout_at(deadline, work).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(lost)) => Err(Error::Lost(lost)),
-            Err(_) => Err(Error::TimedOut(timeout)),
+        self.registry.work(netns, change, caller.deadline).await
+    }
+
+    /// Ends the claim of a connection that goes on elsewhere. What stays is tried again, and does
+    /// not fail the request.
+    async fn leave(&self, caller: &Caller, home: Option<Arc<S::Namespace>>) {
+        let Some(netns) = home else { return };
+        let change = Change::Close {
+            connection: caller.id.clone(),
+            had: Vec::new(),
+        };
+        if let Err(error) = self.registry.work(netns, change, caller.deadline).await {
+            tracing::warn!(
+                connection.id = %caller.id,
+                error = %ErrorChain(&error),
+                "former policies could not be removed yet"
+            );
         }
     }
 }
@@ -285,7 +281,7 @@ fn both(
 
 /// A close that failed here and below.
 #[derive(Debug, thiserror::Error)]
-#[error("{}; and the rest of the chain: {}", nsm_chain::ErrorChain(here), below.report())]
+#[error("{}; and the rest of the chain: {}", ErrorChain(here), below.report())]
 struct BothFailed {
     here: Error,
     below: nsm_chain::Error,

@@ -8,7 +8,7 @@ use crate::policy::Want;
 use crate::report::Report;
 use ipnet::IpNet;
 use nsm_api::ConnectionId;
-use nsm_netlink::Selector;
+use nsm_netlink::{Rule, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -24,6 +24,9 @@ pub struct Space {
     /// Selectors that a close has given up and whose rules could not be looked for. They are
     /// removed by whatever is done next.
     pub owed: BTreeSet<Selector>,
+    /// Rules that a request that failed may have left. They go with whatever is done next, unless
+    /// somebody claims them.
+    pub stray: BTreeSet<Rule>,
     /// What has been said and still holds.
     pub reported: BTreeSet<Report>,
     /// How the namespace stands, for the figures.
@@ -35,7 +38,12 @@ pub struct Space {
 impl Space {
     /// Whether the namespace has to be held.
     pub fn is_idle(&self) -> bool {
-        self.claims.is_empty() && self.leftovers.is_idle()
+        self.claims.is_empty() && self.leftovers.is_idle() && !self.is_in_debt()
+    }
+
+    /// Whether something is to be removed that a call that failed has left.
+    pub fn is_in_debt(&self) -> bool {
+        !self.owed.is_empty() || !self.stray.is_empty()
     }
 
     /// Says what has not been said yet, and forgets what no longer holds.
@@ -61,14 +69,11 @@ pub enum Change {
         /// What the request itself still said.
         asked: Vec<Want>,
     },
-    /// A connection with a claim ends, or wants nothing here any more.
+    /// A connection ends, or wants nothing here any more.
     Close {
-        /// Whose claim ends.
+        /// Which connection.
         connection: ConnectionId,
-    },
-    /// A connection without a claim says goodbye and names what it had.
-    Farewell {
-        /// What it had.
+        /// What it says that it had. It matters when it has no claim: its rules get a grace.
         had: Vec<Want>,
     },
     /// Nothing: a left-over's time has come.
@@ -130,11 +135,10 @@ impl Turn {
                 turn.ended_by(asked);
                 turn.unanswered = turn.unclaimed(asked);
             }
-            Change::Close { connection } => {
-                let former = turn.claims.end(connection);
-                turn.give_up(former.as_ref());
-            }
-            Change::Farewell { had } => turn.named = turn.unclaimed(had),
+            Change::Close { connection, had } => match turn.claims.end(connection) {
+                Some(former) => turn.give_up(Some(&former)),
+                None => turn.named = turn.unclaimed(had),
+            },
             Change::Timer => {}
         }
         let claimed = turn.claims.selectors();

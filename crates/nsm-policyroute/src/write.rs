@@ -61,6 +61,8 @@ pub struct Writer<'a, K> {
     pub deadline: Instant,
     /// How long that was, for the message.
     pub timeout: Duration,
+    /// Rules that may stand after a plan that was not carried out to its end.
+    pub stray: BTreeSet<Rule>,
 }
 
 /// A step and what became of it.
@@ -80,10 +82,21 @@ impl<K: Kernel> Writer<'_, K> {
     /// [`Halt::Error`] when a write that the connection at hand needs was refused or there is no
     /// time left; [`Halt::Again`] when somebody else was faster or the answers were lost.
     pub fn run(&mut self, plan: &Plan) -> Result<Written, Halt> {
-        let mut written = Written::default();
         let mut progress = Progress::default();
-        self.make(&plan.make, &mut progress)?;
-        self.add(&plan.add, &mut progress)?;
+        let result = self.carry_out(plan, &mut progress);
+        let left: Vec<&Rule> = match &result {
+            Ok(_) => Vec::new(),
+            Err(Halt::Again(Some(_))) => plan.add.iter().filter_map(rule_of).collect(),
+            Err(_) => progress.rules().collect(),
+        };
+        self.stray.extend(left.into_iter().cloned());
+        result
+    }
+
+    fn carry_out(&mut self, plan: &Plan, progress: &mut Progress) -> Result<Written, Halt> {
+        let mut written = Written::default();
+        self.make(&plan.make, progress)?;
+        self.add(&plan.add, progress)?;
         for (_, op) in &progress.applied {
             match op {
                 Op::AddRule(_) => written.figures.rules_added += 1,
@@ -94,7 +107,7 @@ impl<K: Kernel> Writer<'_, K> {
                 Op::DelRule(_) | Op::DelRoute(_) => {}
             }
         }
-        self.remove(plan, &progress, &mut written)?;
+        self.remove(plan, progress, &mut written)?;
         if let Some(probe) = &plan.probe {
             self.probe(probe)?;
         }
@@ -111,7 +124,7 @@ impl<K: Kernel> Writer<'_, K> {
     fn make(&mut self, steps: &[Step], progress: &mut Progress) -> Result<(), Halt> {
         self.in_time()?;
         let mut faster = false;
-        for (step, result) in self.execute(steps.iter())? {
+        for (step, result) in self.execute(steps)? {
             match result {
                 Err(Refusal {
                     errno: Errno::EEXIST,
@@ -218,7 +231,7 @@ impl<K: Kernel> Writer<'_, K> {
     fn probe(&mut self, probe: &Rule) -> Result<(), Halt> {
         let steps = [Op::AddRule(probe.clone()), Op::DelRule(probe.clone())]
             .map(|op| Step { op, unit: None });
-        self.execute(steps.iter())?;
+        self.execute(&steps)?;
         Ok(())
     }
 
@@ -252,19 +265,38 @@ impl<K: Kernel> Writer<'_, K> {
             .partition(|(unit, _)| which(*unit));
         progress.applied = stays;
         let steps: Vec<Step> = undone
-            .into_iter()
+            .iter()
             .rev()
             .filter_map(|(_, op)| match op {
-                Op::AddRule(rule) => Some(Op::DelRule(rule)),
-                Op::AddRoute(route, _) => Some(Op::DelRoute(route)),
+                Op::AddRule(rule) => Some(Op::DelRule(rule.clone())),
+                Op::AddRoute(route, _) => Some(Op::DelRoute(route.clone())),
                 Op::DelRule(_) | Op::DelRoute(_) => None,
             })
             .map(|op| Step { op, unit: None })
             .collect();
         // What cannot be taken back is too many, and the next reconcile removes it.
-        if let Err(error) = self.execute(steps.iter()) {
-            tracing::debug!(error = &error as &dyn std::error::Error, "undo is unknown");
-        }
+        let answers = match self.execute(&steps) {
+            Ok(answers) => answers,
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "undo is unknown");
+                progress.applied.extend(undone);
+                return;
+            }
+        };
+        let refused = answers.into_iter().map(|(_, answer)| match answer {
+            Ok(())
+            | Err(Refusal {
+                errno: Errno::ENOENT | Errno::ESRCH,
+                ..
+            }) => false,
+            Err(_) => true,
+        });
+        let stays = undone
+            .into_iter()
+            .rev()
+            .zip(refused)
+            .filter(|(_, refused)| *refused);
+        progress.applied.extend(stays.map(|(added, _)| added));
     }
 
     fn in_time(&self) -> Result<(), Halt> {
@@ -303,6 +335,14 @@ impl Progress {
                     .or_insert_with(|| (step.op.clone(), refusal));
             }
         }
+    }
+
+    /// The rules that have been added and not taken back.
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.applied.iter().filter_map(|(_, op)| match op {
+            Op::AddRule(rule) => Some(rule),
+            Op::DelRule(_) | Op::AddRoute(..) | Op::DelRoute(_) => None,
+        })
     }
 
     fn goes_on(&self, step: &Step) -> bool {

@@ -101,7 +101,7 @@ fn check_names_ours(step: &Step) -> Result<(), TestCaseError> {
     let ours = match &step.op {
         Op::AddRule(rule) | Op::DelRule(rule) => owner().owns_rule(rule),
         Op::AddRoute(route, _) => owner().owns_route(route),
-        Op::DelRoute(route) => owner().owns_route(route) || !route.mark_is_known(),
+        Op::DelRoute(route) => owner().owns_route(route),
     };
     prop_assert!(ours, "names an object that is not ours: {step:?}");
     Ok(())
