@@ -102,6 +102,32 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The tables that hold routes that are or may be ours, and that no rule of ours looks up.
+    pub fn orphans(&self, is_foreign: impl Fn(&Route) -> bool) -> BTreeSet<Place> {
+        let ours = |route: &&Route| self.may_be_ours(route) && !is_foreign(route);
+        let places = self.routes.iter().filter(|(place, routes)| {
+            let looked_up = self
+                .lookups(**place)
+                .iter()
+                .any(|rule| self.owner.owns_rule(rule));
+            !looked_up && routes.iter().any(ours)
+        });
+        places.map(|(place, _)| *place).collect()
+    }
+
+    /// The tables whose routes of ours all leave by one interface.
+    ///
+    /// Without a rule they are nobody's but that of the connection which has the interface.
+    pub fn left_to(&self, dev: Option<u32>) -> impl Iterator<Item = Place> {
+        let leaves = move |route: &&Route| {
+            !self.may_be_ours(route) || route.kind != RouteKind::Unicast || route.dev() == dev
+        };
+        let places = self.routes.iter().filter(move |_| dev.is_some());
+        places
+            .filter(move |(_, routes)| routes.iter().all(&leaves))
+            .map(|(place, _)| *place)
+    }
+
     /// Our unicast routes in the table of a rule. A rule without any is *dead*.
     pub fn served_by(&self, rule: &Rule) -> impl Iterator<Item = &'a Route> {
         self.routes((rule.family(), rule.table))

@@ -1,5 +1,6 @@
 //! Who wants what in one namespace: pure memory, under the namespace's lock.
 
+use crate::actual::Place;
 use crate::desired::{Conflict, Desired};
 use crate::policy::Want;
 use crate::{Band, priority::priority};
@@ -69,6 +70,16 @@ impl Claims {
     pub fn selectors(&self) -> BTreeSet<&Selector> {
         let wants = self.claims.values().flat_map(|claim| &claim.wants);
         wants.map(|want| &want.selector).collect()
+    }
+
+    /// The tables of selectors that nobody wants any more.
+    pub fn given_up(&self) -> impl Iterator<Item = Place> {
+        let wanted = self.selectors();
+        let given_up = self
+            .tables
+            .iter()
+            .filter(move |(selector, _)| !wanted.contains(selector));
+        given_up.map(|(selector, table)| (selector.family, table.get()))
     }
 
     /// Remembers where the selectors are seated, and forgets those that nobody claims.

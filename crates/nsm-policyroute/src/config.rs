@@ -56,6 +56,12 @@ impl Config {
             timeout: Duration::from_secs(10),
         }
     }
+
+    /// How long a table of ours may be without a rule before it is emptied. Another process of
+    /// this owner that is between its routes and its rule has its rule by then.
+    pub(crate) const fn settle(&self) -> Duration {
+        self.timeout
+    }
 }
 
 /// The band of priorities that our rules lie in: [`Band::SIZE`] numbers from a base on.

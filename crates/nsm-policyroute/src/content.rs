@@ -14,6 +14,8 @@ pub struct Edit {
     pub delete: Vec<Route>,
     /// Whether something that is desired stands already.
     pub stands: bool,
+    /// Whether a route of ours stays that is not desired.
+    pub extra: bool,
 }
 
 impl Edit {
@@ -58,6 +60,7 @@ pub fn edit(desired: &Desired, table: u32, goal: &Goal<'_>, view: &View<'_>) -> 
             .collect(),
         stands: routes.iter().any(|route| !missing(&route)),
         delete: Vec::new(),
+        extra: false,
     };
     for route in have.iter().copied() {
         if !view.may_be_ours(route)
@@ -84,6 +87,8 @@ pub fn edit(desired: &Desired, table: u32, goal: &Goal<'_>, view: &View<'_>) -> 
         };
         if goes {
             edit.delete.push(route.clone());
+        } else {
+            edit.extra = true;
         }
     }
     delete_lone_twins(&mut edit, desired, have, view);

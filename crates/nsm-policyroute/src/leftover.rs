@@ -1,17 +1,22 @@
-//! Rules of ours that nobody claims.
+//! Rules of ours that nobody claims, and tables of ours that no rule looks up.
 
+use crate::actual::Place;
 use nsm_netlink::Rule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The left-over rules of one namespace that wait for their end.
+/// What of ours is left over in one namespace and waits for its end.
 ///
-/// One that works and that nobody named is not among them: it harms nobody, may be another
+/// A table without a rule waits too, though not for long: another process of the same owner (one
+/// that is being replaced by this one) may be between its routes and its rule.
+///
+/// A rule that works and that nobody named is not among them: it harms nobody, may be another
 /// process's, and dies with its link.
 #[derive(Debug, Clone, Default)]
 pub struct Leftovers {
     waiting: BTreeMap<Rule, Waiting>,
+    orphans: BTreeMap<Place, Instant>,
     /// When a removal that failed is tried again.
     again: Option<Instant>,
 }
@@ -42,6 +47,28 @@ impl Leftovers {
                 );
             }
         }
+    }
+
+    /// Takes note of the tables that no rule looks up.
+    pub fn observe_orphans(&mut self, orphans: &BTreeSet<Place>, now: Instant) {
+        self.orphans.retain(|place, _| orphans.contains(place));
+        for place in orphans {
+            self.orphans.entry(*place).or_insert(now);
+        }
+    }
+
+    /// Forgets a table that has been emptied or taken into use.
+    pub fn forget_orphan(&mut self, place: Place) {
+        self.orphans.remove(&place);
+    }
+
+    /// The tables whose time has come.
+    pub fn due_orphans(&self, now: Instant, settle: Duration) -> BTreeSet<Place> {
+        let due = self
+            .orphans
+            .iter()
+            .filter(|(_, since)| **since + settle <= now);
+        due.map(|(place, _)| *place).collect()
     }
 
     /// Takes note that everything else has been tried again.
@@ -89,18 +116,15 @@ impl Leftovers {
     }
 
     /// When there is something to do next.
-    pub fn next(&self, grace: Duration) -> Option<Instant> {
-        let first = self
-            .waiting
-            .values()
-            .map(|waiting| waiting.since + grace)
-            .min();
-        first.into_iter().chain(self.again).min()
+    pub fn next(&self, grace: Duration, settle: Duration) -> Option<Instant> {
+        let rules = self.waiting.values().map(|waiting| waiting.since + grace);
+        let orphans = self.orphans.values().map(|since| *since + settle);
+        rules.chain(orphans).chain(self.again).min()
     }
 
     /// Whether nothing waits.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.again.is_none()
+        self.waiting.is_empty() && self.orphans.is_empty() && self.again.is_none()
     }
 
     /// How many rules wait.
@@ -115,6 +139,7 @@ mod tests {
     use nsm_netlink::{Family, Selector};
 
     const GRACE: Duration = Duration::from_secs(900);
+    const SETTLE: Duration = Duration::from_secs(10);
 
     fn rule(table: u32) -> Rule {
         Rule::lookup(30000, Selector::any(Family::V4), table, 78)
@@ -133,7 +158,7 @@ mod tests {
                 .is_empty()
         );
         assert_eq!(left.due(start + GRACE, GRACE), [dead].into());
-        assert_eq!(left.next(GRACE), Some(start + GRACE));
+        assert_eq!(left.next(GRACE, SETTLE), Some(start + GRACE));
     }
 
     #[test]
@@ -144,7 +169,7 @@ mod tests {
 
         left.observe(&[(&a, false)].into(), start + GRACE);
 
-        assert_eq!((left.len(), left.next(GRACE)), (0, None));
+        assert_eq!((left.len(), left.next(GRACE, SETTLE)), (0, None));
     }
 
     #[test]
@@ -165,9 +190,26 @@ mod tests {
 
         left.try_again(start + GRACE);
         left.try_again(start + GRACE / 2);
-        assert_eq!(left.next(GRACE), Some(start + GRACE / 2));
+        assert_eq!(left.next(GRACE, SETTLE), Some(start + GRACE / 2));
 
         left.tried();
-        assert_eq!(left.next(GRACE), None);
+        assert_eq!(left.next(GRACE, SETTLE), None);
+    }
+
+    #[test]
+    fn a_table_without_a_rule_goes_when_it_is_still_without_one_after_a_while() {
+        let mut left = Leftovers::default();
+        let start = Instant::now();
+        let (alone, used) = ((Family::V4, 20000), (Family::V6, 20000));
+
+        left.observe_orphans(&[alone, used].into(), start);
+        assert!(left.due_orphans(start, SETTLE).is_empty());
+        assert_eq!(left.next(GRACE, SETTLE), Some(start + SETTLE));
+
+        left.observe_orphans(&[alone].into(), start + SETTLE);
+        assert_eq!(left.due_orphans(start + SETTLE, SETTLE), [alone].into());
+
+        left.forget_orphan(alone);
+        assert!(left.is_idle());
     }
 }

@@ -27,6 +27,8 @@ pub struct Goal<'a> {
     pub ended: &'a BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
     /// Left-over rules whose time has come.
     pub due: &'a BTreeSet<Rule>,
+    /// Tables with routes of ours and no rule of ours whose time has come.
+    pub orphans: &'a BTreeSet<Place>,
     /// Legs of IPv6 multipath routes that have turned out not to be ours.
     pub foreign_legs: &'a BTreeSet<Leg>,
     /// Whether each prefix gets an `unreachable` twin.
@@ -216,7 +218,9 @@ impl Planner<'_, '_> {
         self.plan.remove.extend(steps);
     }
 
-    /// Tables that no rule of ours looks up in the end hold nothing of ours.
+    /// A table that the last rule of ours leaves holds nothing of ours in the end. One that had
+    /// none before is left alone until its time has come: another process may be between its
+    /// routes and its rule.
     fn cut_unused_tables(&mut self) {
         let removed: BTreeSet<&Rule> = self.plan.remove.iter().filter_map(rule_of).collect();
         let looked_up: BTreeSet<Place> = self
@@ -226,13 +230,18 @@ impl Planner<'_, '_> {
             .chain(self.plan.add.iter().filter_map(rule_of))
             .map(|rule| (rule.family(), rule.table))
             .collect();
+        let goes = |place: Place| {
+            let mut rules = self.view.lookups(place).iter();
+            let was_ours = rules.any(|rule| self.view.owner.owns_rule(rule));
+            !looked_up.contains(&place) && (was_ours || self.goal.orphans.contains(&place))
+        };
         let mut unused: Vec<&Route> = self
             .view
             .actual
             .routes
             .iter()
             .filter(|route| {
-                !looked_up.contains(&(route.family(), route.table))
+                goes((route.family(), route.table))
                     && self.view.may_be_ours(route)
                     && !self.goal.is_known_foreign(route)
             })

@@ -9,7 +9,7 @@ use crate::read;
 use crate::report::{self, Report};
 use crate::space::{Change, Space, Turn};
 use crate::write::{Halt, Writer, Written};
-use nsm_netlink::{Kernel, Link, Namespace, Op, Rule};
+use nsm_netlink::{Kernel, Link, Namespace, Op, Route, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
@@ -126,11 +126,16 @@ impl<N: Namespace> Reconciler<'_, N> {
 
         let view = View::new(&actual, owner);
         let due = self.due(space, turn, own, &view);
+        let settle = self.config.settle();
+        let mut orphans = space.leftovers.due_orphans(Instant::now(), settle);
+        orphans.extend(turn.claims.given_up().chain(space.litter.iter().copied()));
+        orphans.extend(view.left_to(own));
         let goal = Goal {
             desired: &desired,
             dropped: &turn.dropped,
             ended: &turn.ended,
             due: &due,
+            orphans: &orphans,
             foreign_legs: &space.foreign_legs,
             fail_closed: self.config.fail_closed,
             band,
@@ -151,11 +156,19 @@ impl<N: Namespace> Reconciler<'_, N> {
             metrics: self.metrics,
             deadline: self.deadline,
             timeout: self.config.timeout,
-            stray: BTreeSet::new(),
+            left: Vec::new(),
         };
         let written = writer.run(&plan);
-        if written.is_err() {
-            space.stray.extend(writer.stray);
+        for op in writer.left {
+            match op {
+                Op::AddRule(rule) => {
+                    space.stray.insert(rule);
+                }
+                Op::AddRoute(route, _) => {
+                    space.litter.insert((route.family(), route.table));
+                }
+                Op::DelRule(_) | Op::DelRoute(_) => {}
+            }
         }
         let mut written = written?;
 
@@ -180,6 +193,13 @@ impl<N: Namespace> Reconciler<'_, N> {
             .extend(conflicts.into_iter().map(Report::Conflict));
         if let Change::Request { wants, .. } = change {
             seen.reports.append(&mut report::overlaps(wants, band));
+        }
+        for place in orphans {
+            space.leftovers.forget_orphan(place);
+        }
+        for (selector, table) in &plan.tables {
+            let place = (selector.family, table.get());
+            space.leftovers.forget_orphan(place);
         }
         space.claims = turn.claims.clone();
         space.claims.remember(plan.tables);
@@ -217,8 +237,7 @@ impl<N: Namespace> Reconciler<'_, N> {
         own: Option<u32>,
         view: &View<'_>,
     ) -> BTreeSet<Rule> {
-        let unclaimed = unclaimed(turn, view);
-        space.leftovers.observe(&unclaimed, Instant::now());
+        let unclaimed = observe(space, turn, view);
         let mut due = space.leftovers.due(Instant::now(), self.config.grace);
         let stray = space
             .stray
@@ -247,9 +266,8 @@ impl<N: Namespace> Reconciler<'_, N> {
         let mut kernel = self.netns.open().map_err(source)?;
         let actual: Actual = read::read(&mut kernel, self.config.owner).map_err(source)?;
         let view = View::new(&actual, self.config.owner);
-        let unclaimed = unclaimed(turn, &view);
+        let unclaimed = observe(space, turn, &view);
         let now = Instant::now();
-        space.leftovers.observe(&unclaimed, now);
         for rule in unclaimed
             .keys()
             .filter(|rule| turn.named.contains(&rule.selector))
@@ -264,6 +282,7 @@ impl<N: Namespace> Reconciler<'_, N> {
         let now = Instant::now();
         space.owed.clear();
         space.stray.clear();
+        space.litter.clear();
         space.leftovers.tried();
         for rule in &written.removed {
             space.leftovers.forget(rule);
@@ -275,7 +294,11 @@ impl<N: Namespace> Reconciler<'_, N> {
         for (op, refusal) in &written.left {
             match op {
                 Op::DelRule(rule) => space.leftovers.postpone(rule, now),
-                _ => space.leftovers.try_again(now + self.config.grace),
+                Op::DelRoute(route) => {
+                    space.litter.insert((route.family(), route.table));
+                    space.leftovers.try_again(now + self.config.grace);
+                }
+                Op::AddRule(_) | Op::AddRoute(..) => {}
             }
             let subject = op.subject();
             tracing::warn!(
@@ -296,7 +319,21 @@ impl<N: Namespace> Reconciler<'_, N> {
     }
 }
 
-/// The rules of ours that nobody claims, each with whether it is dead.
+/// Takes note of what is left over: the rules of ours that nobody claims, each with whether it is
+/// dead, and the tables of ours that no rule looks up.
+fn observe<'a>(space: &mut Space, turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
+    let now = Instant::now();
+    let foreign = &space.foreign_legs;
+    let is_foreign = |route: &Route| {
+        !route.mark_is_known() && plan::leg(route).is_some_and(|leg| foreign.contains(&leg))
+    };
+    let orphans = view.orphans(is_foreign);
+    space.leftovers.observe_orphans(&orphans, now);
+    let unclaimed = unclaimed(turn, view);
+    space.leftovers.observe(&unclaimed, now);
+    unclaimed
+}
+
 fn unclaimed<'a>(turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
     let claimed = turn.claims.selectors();
     view.our_rules()

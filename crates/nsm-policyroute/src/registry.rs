@@ -252,7 +252,8 @@ impl<N: Namespace> Turn<N> {
     /// Wakes up when the next left-over's time has come.
     fn set_timer(&self, failed: bool) {
         let grace = self.registry.config.grace;
-        let next = self.space.leftovers.next(grace);
+        let settle = self.registry.config.settle();
+        let next = self.space.leftovers.next(grace, settle);
         let timer = next.map(|next| {
             // What has just failed is not tried again at once.
             let at = if failed { Instant::now() + grace } else { next };

@@ -19,7 +19,8 @@ pub struct Seat<'a> {
 /// Seats all selectors; `None` where no table is free.
 ///
 /// A rule keeps its table unless a rule of ours with another selector looks it up too. Then it may
-/// stay only where nothing has to be edited, since an edit would change the other's traffic.
+/// stay only where the table is what it wants, no more and no less: an edit would change the
+/// other's traffic, and what is the other's would take its own.
 pub fn seats<'a>(goal: &Goal<'_>, view: &View<'a>) -> Vec<Option<Seat<'a>>> {
     let mut taken = Taken::default();
     let mut seats: Vec<Option<Seat<'a>>> = Vec::with_capacity(goal.desired.len());
@@ -95,8 +96,11 @@ fn keep<'a>(
     if taken.has(family, table) {
         return None;
     }
-    let alone = !shared(keeper);
-    (alone || content::edit(desired, keeper.table, goal, view).is_empty()).then_some(Seat {
+    let fits = || {
+        let edit = content::edit(desired, keeper.table, goal, view);
+        edit.is_empty() && !edit.extra
+    };
+    (!shared(keeper) || fits()).then_some(Seat {
         table,
         keeper: Some(keeper),
     })

@@ -1,5 +1,6 @@
 //! What is remembered of one namespace.
 
+use crate::actual::Place;
 use crate::claims::{Claim, Claims};
 use crate::leftover::Leftovers;
 use crate::metrics::Standing;
@@ -27,6 +28,9 @@ pub struct Space {
     /// Rules that a request that failed may have left. They go with whatever is done next, unless
     /// somebody claims them.
     pub stray: BTreeSet<Rule>,
+    /// Tables that hold routes which a call that failed has left. They are emptied by whatever is
+    /// done next, unless a rule looks them up.
+    pub litter: BTreeSet<Place>,
     /// What has been said and still holds.
     pub reported: BTreeSet<Report>,
     /// How the namespace stands, for the figures.
@@ -43,7 +47,7 @@ impl Space {
 
     /// Whether something is to be removed that a call that failed has left.
     pub fn is_in_debt(&self) -> bool {
-        !self.owed.is_empty() || !self.stray.is_empty()
+        !(self.owed.is_empty() && self.stray.is_empty() && self.litter.is_empty())
     }
 
     /// Says what has not been said yet, and forgets what no longer holds.
@@ -136,7 +140,10 @@ impl Turn {
                 turn.unanswered = turn.unclaimed(asked);
             }
             Change::Close { connection, had } => match turn.claims.end(connection) {
-                Some(former) => turn.give_up(Some(&former)),
+                Some(former) => {
+                    turn.interface = Some(former.interface.clone());
+                    turn.give_up(Some(&former));
+                }
                 None => turn.named = turn.unclaimed(had),
             },
             Change::Timer => {}

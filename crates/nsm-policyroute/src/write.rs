@@ -61,8 +61,8 @@ pub struct Writer<'a, K> {
     pub deadline: Instant,
     /// How long that was, for the message.
     pub timeout: Duration,
-    /// Rules that may stand after a plan that was not carried out to its end.
-    pub stray: BTreeSet<Rule>,
+    /// What may stand of a plan that was not carried out to its end.
+    pub left: Vec<Op>,
 }
 
 /// A step and what became of it.
@@ -84,12 +84,12 @@ impl<K: Kernel> Writer<'_, K> {
     pub fn run(&mut self, plan: &Plan) -> Result<Written, Halt> {
         let mut progress = Progress::default();
         let result = self.carry_out(plan, &mut progress);
-        let left: Vec<&Rule> = match &result {
+        let added = match &result {
             Ok(_) => Vec::new(),
-            Err(Halt::Again(Some(_))) => plan.add.iter().filter_map(rule_of).collect(),
-            Err(_) => progress.rules().collect(),
+            Err(Halt::Again(Some(_))) => plan.make.iter().chain(&plan.add).map(|s| &s.op).collect(),
+            Err(_) => progress.applied.iter().map(|(_, op)| op).collect(),
         };
-        self.stray.extend(left.into_iter().cloned());
+        self.left.extend(added.into_iter().cloned());
         result
     }
 
@@ -335,14 +335,6 @@ impl Progress {
                     .or_insert_with(|| (step.op.clone(), refusal));
             }
         }
-    }
-
-    /// The rules that have been added and not taken back.
-    fn rules(&self) -> impl Iterator<Item = &Rule> {
-        self.applied.iter().filter_map(|(_, op)| match op {
-            Op::AddRule(rule) => Some(rule),
-            Op::DelRule(_) | Op::AddRoute(..) | Op::DelRoute(_) => None,
-        })
     }
 
     fn goes_on(&self, step: &Step) -> bool {

@@ -20,6 +20,7 @@ pub(super) struct Case {
     pub(super) dropped: Vec<Selector>,
     pub(super) ended: Vec<(Selector, IpNet, Option<IpAddr>)>,
     pub(super) due: Vec<Index>,
+    pub(super) orphans_are_due: bool,
 }
 
 pub(super) fn selectors() -> Vec<Selector> {
@@ -134,6 +135,7 @@ prop_compose! {
         dropped in proptest::collection::vec(a_selector(), 0..2),
         ended in proptest::collection::vec((a_selector(), 0..2usize, 0..3usize), 0..3),
         due in proptest::collection::vec(any::<Index>(), 0..2),
+        orphans_are_due in any::<bool>(),
     ) -> Case {
         let mut world = World { rules: Vec::new(), routes: Vec::new() };
         for rule in rules {
@@ -156,7 +158,7 @@ prop_compose! {
             .into_iter()
             .map(|(s, p, v)| { let f = s.family; (s, prefixes(f)[p], via(f, v)) })
             .collect();
-        Case { world, claims, links, fail_closed, dropped, ended, due }
+        Case { world, claims, links, fail_closed, dropped, ended, due, orphans_are_due }
     }
 }
 

@@ -18,6 +18,7 @@ struct Event {
     dropped: BTreeSet<Selector>,
     ended: BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
     due: BTreeSet<Rule>,
+    orphans: BTreeSet<Place>,
     foreign_legs: BTreeSet<Leg>,
 }
 
@@ -27,6 +28,7 @@ fn plan_of(world: &World, desired: &[Desired], event: &Event, fail_closed: bool)
         dropped: &event.dropped,
         ended: &event.ended,
         due: &event.due,
+        orphans: &event.orphans,
         foreign_legs: &event.foreign_legs,
         fail_closed,
         band: Band::DEFAULT,
@@ -49,6 +51,9 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             .entry(selector.clone())
             .or_default()
             .insert((*prefix, *via));
+    }
+    if case.orphans_are_due {
+        event.orphans = orphans(&case.world);
     }
     let before = case.world.clone();
     let mut world = before.clone();
@@ -77,6 +82,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     event.dropped.clear();
     event.ended.clear();
     event.due.clear();
+    event.orphans.clear();
     if desired.iter().any(|wanted| wanted.content.is_empty()) {
         // A rule that waits for its interface cannot leave a table that it shares, and the table
         // is not edited while it is shared. A later plan finds it alone.
@@ -184,17 +190,26 @@ fn check_reached(
         prop_assert!(!event.dropped.contains(&rule.selector) || !rule.is_plain());
         prop_assert!(!event.due.contains(rule));
     }
-    let looked_up = |route: &Route| {
-        world
-            .ours()
-            .any(|r| (r.family(), r.table) == (route.family(), route.table))
-    };
-    let orphan = world
+    let stood: BTreeSet<Place> = orphans(before)
+        .into_iter()
+        .filter(|place| !event.orphans.contains(place))
+        .collect();
+    let new = orphans(world)
+        .into_iter()
+        .find(|place| !stood.contains(place));
+    prop_assert_eq!(new, None, "routes of ours behind no rule");
+    Ok(())
+}
+
+/// The tables with routes of ours that no rule of ours looks up.
+fn orphans(world: &World) -> BTreeSet<Place> {
+    let ours = world
         .routes
         .iter()
-        .find(|r| owner().owns_route(r) && !looked_up(r));
-    prop_assert_eq!(orphan, None, "a route of ours behind no rule");
-    Ok(())
+        .filter(|route| owner().owns_route(route));
+    let places = ours.map(|route| (route.family(), route.table));
+    let looked_up: BTreeSet<Place> = world.ours().map(|r| (r.family(), r.table)).collect();
+    places.filter(|place| !looked_up.contains(place)).collect()
 }
 
 fn check_probe(before: &World, plan: &Plan) -> Result<(), TestCaseError> {
