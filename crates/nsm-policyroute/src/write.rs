@@ -214,7 +214,7 @@ impl<K: Kernel> Writer<'_, K> {
             match result {
                 Ok(()) => written.figures.routes_removed += 1,
                 Err(Refusal {
-                    errno: Errno::ESRCH | Errno::ENODEV,
+                    errno: Errno::ESRCH | Errno::ENOENT | Errno::ENODEV,
                     ..
                 }) => {
                     if !route.mark_is_known() {
