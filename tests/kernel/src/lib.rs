@@ -1,3 +1,3 @@
-//! What suites and examples need that write to the real kernel.
+//! What suites need that write to the real kernel.
 
-pub mod sandbox;
+pub use nsm_netlink::sandbox;

@@ -4,8 +4,8 @@
 //! stray test can't write into the machine's own namespace, and an ordinary user can run it.
 //!
 //! ```no_run
-//! fn main() -> Result<(), kernel_suite::sandbox::Missing> {
-//!     kernel_suite::sandbox::enter()?; // before the first thread
+//! fn main() -> Result<(), nsm_netlink::sandbox::Missing> {
+//!     nsm_netlink::sandbox::enter()?; // before the first thread
 //!     // ...
 //!     Ok(())
 //! }
@@ -118,10 +118,10 @@ pub fn enter_or_skip(what: &str) -> Result<bool, Missing> {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::Missing;
+    use crate::{LinkState, Namespace, Netns};
     use nix::errno::Errno;
     use nix::sched::{CloneFlags, unshare};
     use nix::unistd::{Gid, Uid, getegid, geteuid};
-    use nsm_netlink::{LinkState, Namespace, Netns};
     use std::fs;
     use std::io;
 
