@@ -1,7 +1,8 @@
-//! Rules and routes of ours that nobody claims, as a former process leaves them.
+//! Rules of ours that nobody claims, as a former process leaves them.
 
 use crate::{GRACE, cases, pass};
-use nsm_netlink::Route;
+use nsm_netlink::fault::{Effect, Fault};
+use nsm_netlink::{OpKind, Route};
 use policyroute_suite::{Draft, Machine, Pod, Process, connection, policy, rule};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +17,9 @@ cases![
     a_rule_that_works_again_and_dies_again_has_the_whole_grace,
     a_connection_that_a_close_names_and_nobody_claims_goes_after_grace,
     a_connection_that_returns_within_grace_keeps_what_its_close_had_named,
-    a_route_of_the_claimants_interface_that_nobody_wants_goes_at_once,
-    a_route_of_another_interface_that_nobody_wants_stays_until_its_rule_goes,
-    a_route_of_another_interface_goes_where_a_claim_wants_its_prefix_otherwise,
-    a_route_that_is_asked_for_and_not_answered_goes_at_once,
-    routes_that_no_rule_looks_up_go_at_once,
-    routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while,
     an_answer_without_policies_takes_back_what_the_request_still_names,
     a_rule_of_ours_with_a_condition_that_no_policy_has_is_a_left_over,
+    what_is_due_while_nothing_can_be_read_is_tried_in_measured_steps,
     the_namespace_is_let_go_when_the_last_left_over_has_gone,
 ];
 
@@ -151,102 +147,6 @@ async fn a_connection_that_returns_within_grace_keeps_what_its_close_had_named<M
     assert_eq!(pod.snapshot(), before);
 }
 
-async fn a_route_of_the_claimants_interface_that_nobody_wants_goes_at_once<M: Machine>(
-    pod: Pod<M>,
-) {
-    left_by_a_former_process(&pod, "nsm-0").await;
-    add_route(&pod, "10.9.0.0/16", "nsm-0");
-
-    Process::start(&pod).request(&old()).await.unwrap();
-
-    assert_eq!(
-        pod.ours(),
-        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
-    );
-}
-
-async fn a_route_of_another_interface_that_nobody_wants_stays_until_its_rule_goes<M: Machine>(
-    pod: Pod<M>,
-) {
-    left_by_a_former_process(&pod, "nsm-0").await;
-    pod.add_link("nsm-1");
-    add_route(&pod, "10.9.0.0/16", "nsm-1");
-    let process = Process::start(&pod);
-
-    process.request(&old()).await.unwrap();
-    assert_eq!(
-        pod.ours(),
-        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0, 10.9.0.0/16 dev nsm-1"]
-    );
-
-    process.close(&old()).await.unwrap();
-    assert_eq!(pod.ours(), [""; 0]);
-}
-
-async fn a_route_of_another_interface_goes_where_a_claim_wants_its_prefix_otherwise<M: Machine>(
-    pod: Pod<M>,
-) {
-    pod.add_link("nsm-0");
-    pod.add_link("nsm-1");
-    let elsewhere = policy().from("10.1.0.1").via("172.16.16.1");
-    let left = connection("c").by("nsm-1").policy(elsewhere);
-    Process::start(&pod).request(&left).await.unwrap();
-
-    Process::start(&pod).request(&old()).await.unwrap();
-
-    assert_eq!(
-        pod.ours(),
-        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
-    );
-}
-
-async fn a_route_that_is_asked_for_and_not_answered_goes_at_once<M: Machine>(pod: Pod<M>) {
-    left_by_a_former_process(&pod, "nsm-0").await;
-    pod.add_link("nsm-1");
-    add_route(&pod, "10.9.0.0/16", "nsm-1");
-    let asked = connection("c").policy(policy().from("10.1.0.1").route("10.9.0.0/16", ""));
-
-    let process = Process::start(&pod);
-    process.request_answered(&asked, &old()).await.unwrap();
-
-    assert_eq!(
-        pod.ours(),
-        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
-    );
-}
-
-/// As a process leaves them that ends between its routes and its rule.
-async fn routes_that_no_rule_looks_up_go_at_once<M: Machine>(pod: Pod<M>) {
-    left_by_a_former_process(&pod, "nsm-0").await;
-    pod.delete_rule(&rule(31745, "10.1.0.1/32", 20000, 78));
-
-    let elsewhere = connection("c").policy(policy().from("10.1.0.2").via("172.16.1.1"));
-    Process::start(&pod).request(&elsewhere).await.unwrap();
-
-    assert_eq!(
-        pod.ours(),
-        ["31745: from 10.1.0.2 -> 20001: default via 172.16.1.1 dev nsm-0"]
-    );
-}
-
-async fn routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while<
-    M: Machine,
->(
-    pod: Pod<M>,
-) {
-    left_by_a_former_process(&pod, "nsm-1").await;
-    pod.delete_rule(&rule(31745, "10.1.0.1/32", 20000, 78));
-
-    let elsewhere = connection("c").policy(policy().from("10.1.0.2").via("172.16.1.1"));
-    let process = Process::start(&pod);
-    process.request(&elsewhere).await.unwrap();
-
-    let ours = "31745: from 10.1.0.2 -> 20001: default via 172.16.1.1 dev nsm-0";
-    assert_eq!(pod.ours(), [ours, "20000: default dev nsm-1"]);
-    pass(Duration::from_secs(10)).await;
-    assert_eq!(pod.ours(), [ours]);
-}
-
 async fn an_answer_without_policies_takes_back_what_the_request_still_names<M: Machine>(
     pod: Pod<M>,
 ) {
@@ -278,6 +178,24 @@ async fn a_rule_of_ours_with_a_condition_that_no_policy_has_is_a_left_over<M: Ma
     assert_eq!(pod.ours(), NEW);
 }
 
+async fn what_is_due_while_nothing_can_be_read_is_tried_in_measured_steps<M: Machine>(pod: Pod<M>) {
+    left_by_a_former_process(&pod, "nsm-1").await;
+    pod.delete_link("nsm-1");
+    let process = Process::start(&pod);
+    process.request(&new()).await.unwrap();
+    pod.faults
+        .set(Fault::forever(OpKind::DumpLinks, 1, Effect::TimedOut));
+    pod.asked.take();
+
+    pass(10 * GRACE).await;
+
+    let opens = pod.asked.take().opens;
+    assert!((9..=20).contains(&opens), "{opens}");
+    pod.faults.clear();
+    pass(GRACE).await;
+    assert_eq!(pod.ours(), NEW);
+}
+
 async fn the_namespace_is_let_go_when_the_last_left_over_has_gone<M: Machine>(pod: Pod<M>) {
     left_by_a_former_process(&pod, "nsm-1").await;
     pod.delete_link("nsm-1");
@@ -295,7 +213,9 @@ async fn the_namespace_is_let_go_when_the_last_left_over_has_gone<M: Machine>(po
 }
 
 const FRA_FWMARK: u16 = 10;
+
 const SECOND: Duration = Duration::from_secs(1);
+
 const NEW: [&str; 1] = ["31745: from 10.1.0.2 -> 20001: default dev nsm-0"];
 
 fn old() -> Draft {
@@ -325,11 +245,4 @@ fn revive<M: Machine>(pod: &Pod<M>) {
         protocol: 78,
         ..default
     });
-}
-
-fn add_route<M: Machine>(pod: &Pod<M>, prefix: &str, dev: &str) {
-    let mut route = pod.foreign_default(20000, dev, "");
-    route.protocol = 78;
-    route.prefix = prefix.parse().unwrap();
-    pod.add_route(&route);
 }

@@ -14,6 +14,7 @@ mod crowd;
 mod drift;
 mod first_request;
 mod foreign;
+mod leftover_routes;
 mod leftovers;
 mod legs;
 mod limits;
@@ -74,6 +75,7 @@ fn all<M: Machine>() -> Vec<Trial> {
         close::trials::<M>(),
         refused_close::trials::<M>(),
         leftovers::trials::<M>(),
+        leftover_routes::trials::<M>(),
         bad_input::trials::<M>(),
         preconditions::trials::<M>(),
         refusals::trials::<M>(),

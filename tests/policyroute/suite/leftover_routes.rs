@@ -1,0 +1,133 @@
+//! Routes of ours that nobody wants, in a table that is kept or in one that no rule looks up.
+
+use crate::{cases, pass};
+use policyroute_suite::{Draft, Machine, Pod, Process, connection, policy, rule};
+use std::time::Duration;
+
+cases![
+    a_route_of_the_claimants_interface_that_nobody_wants_goes_at_once,
+    a_route_of_another_interface_that_nobody_wants_stays_until_its_rule_goes,
+    a_route_of_another_interface_goes_where_a_claim_wants_its_prefix_otherwise,
+    a_route_that_is_asked_for_and_not_answered_goes_at_once,
+    routes_that_no_rule_looks_up_go_at_once,
+    routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while,
+];
+
+async fn a_route_of_the_claimants_interface_that_nobody_wants_goes_at_once<M: Machine>(
+    pod: Pod<M>,
+) {
+    left_by_a_former_process(&pod, "nsm-0").await;
+    add_route(&pod, "10.9.0.0/16", "nsm-0");
+
+    Process::start(&pod).request(&old()).await.unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
+    );
+}
+
+async fn a_route_of_another_interface_that_nobody_wants_stays_until_its_rule_goes<M: Machine>(
+    pod: Pod<M>,
+) {
+    left_by_a_former_process(&pod, "nsm-0").await;
+    pod.add_link("nsm-1");
+    add_route(&pod, "10.9.0.0/16", "nsm-1");
+    let process = Process::start(&pod);
+
+    process.request(&old()).await.unwrap();
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0, 10.9.0.0/16 dev nsm-1"]
+    );
+
+    process.close(&old()).await.unwrap();
+    assert_eq!(pod.ours(), [""; 0]);
+}
+
+async fn a_route_of_another_interface_goes_where_a_claim_wants_its_prefix_otherwise<M: Machine>(
+    pod: Pod<M>,
+) {
+    pod.add_link("nsm-0");
+    pod.add_link("nsm-1");
+    let elsewhere = policy().from("10.1.0.1").via("172.16.16.1");
+    let left = connection("c").by("nsm-1").policy(elsewhere);
+    Process::start(&pod).request(&left).await.unwrap();
+
+    Process::start(&pod).request(&old()).await.unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
+    );
+}
+
+async fn a_route_that_is_asked_for_and_not_answered_goes_at_once<M: Machine>(pod: Pod<M>) {
+    left_by_a_former_process(&pod, "nsm-0").await;
+    pod.add_link("nsm-1");
+    add_route(&pod, "10.9.0.0/16", "nsm-1");
+    let asked = connection("c").policy(policy().from("10.1.0.1").route("10.9.0.0/16", ""));
+
+    let process = Process::start(&pod);
+    process.request_answered(&asked, &old()).await.unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
+    );
+}
+
+/// As a process leaves them that ends between its routes and its rule.
+async fn routes_that_no_rule_looks_up_go_at_once<M: Machine>(pod: Pod<M>) {
+    left_by_a_former_process(&pod, "nsm-0").await;
+    pod.delete_rule(&rule(31745, "10.1.0.1/32", 20000, 78));
+
+    let elsewhere = connection("c").policy(policy().from("10.1.0.2").via("172.16.1.1"));
+    Process::start(&pod).request(&elsewhere).await.unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.2 -> 20001: default via 172.16.1.1 dev nsm-0"]
+    );
+}
+
+async fn routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while<
+    M: Machine,
+>(
+    pod: Pod<M>,
+) {
+    left_by_a_former_process(&pod, "nsm-1").await;
+    pod.delete_rule(&rule(31745, "10.1.0.1/32", 20000, 78));
+
+    let elsewhere = connection("c").policy(policy().from("10.1.0.2").via("172.16.1.1"));
+    let process = Process::start(&pod);
+    process.request(&elsewhere).await.unwrap();
+
+    let ours = "31745: from 10.1.0.2 -> 20001: default via 172.16.1.1 dev nsm-0";
+    assert_eq!(pod.ours(), [ours, "20000: default dev nsm-1"]);
+    pass(Duration::from_secs(10)).await;
+    assert_eq!(pod.ours(), [ours]);
+}
+
+fn old() -> Draft {
+    connection("c").policy(policy().from("10.1.0.1"))
+}
+
+/// One policy of a connection by that interface. There is a `nsm-0` too.
+async fn left_by_a_former_process<M: Machine>(pod: &Pod<M>, interface: &str) {
+    pod.add_link("nsm-0");
+    if interface != "nsm-0" {
+        pod.add_link(interface);
+    }
+    Process::start(pod)
+        .request(&old().by(interface))
+        .await
+        .unwrap();
+}
+
+fn add_route<M: Machine>(pod: &Pod<M>, prefix: &str, dev: &str) {
+    let mut route = pod.foreign_default(20000, dev, "");
+    route.protocol = 78;
+    route.prefix = prefix.parse().unwrap();
+    pod.add_route(&route);
+}
