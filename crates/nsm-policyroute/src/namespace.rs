@@ -3,7 +3,8 @@
 use http::Extensions;
 use nsm_api::connection::Connection;
 use nsm_chain::ErrorKind;
-use nsm_netlink::Namespace;
+use nsm_netlink::{Namespace, NetnsId};
+use std::marker::PhantomData;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -86,18 +87,27 @@ impl<N: Namespace> NamespaceSource for OneNamespace<N> {
 /// Whoever receives descriptors (the edge of a forwarder) puts the namespace that the connection's
 /// mechanism names into the call's extensions as [`Received`].
 #[derive(Debug)]
-pub struct ReceivedNamespace<N>(std::marker::PhantomData<fn() -> N>);
-
-impl<N> ReceivedNamespace<N> {
-    /// Takes the namespace of each call from its extensions.
-    pub const fn new() -> Self {
-        Self(std::marker::PhantomData)
-    }
+pub struct ReceivedNamespace<N> {
+    own: Option<NetnsId>,
+    received: PhantomData<fn() -> N>,
 }
 
-impl<N> Default for ReceivedNamespace<N> {
-    fn default() -> Self {
-        Self::new()
+impl<N> ReceivedNamespace<N> {
+    /// Takes the namespace of each call from its extensions, and refuses `own`: a peer that shares
+    /// the forwarder's namespace would have its policies act on the node.
+    pub const fn except(own: NetnsId) -> Self {
+        Self {
+            own: Some(own),
+            received: PhantomData,
+        }
+    }
+
+    /// Takes the namespace of each call from its extensions, whichever it is.
+    pub const fn any() -> Self {
+        Self {
+            own: None,
+            received: PhantomData,
+        }
     }
 }
 
@@ -118,6 +128,51 @@ impl<N: Namespace> NamespaceSource for ReceivedNamespace<N> {
         let received = extensions
             .get::<Received<N>>()
             .ok_or(NamespaceError::NotGiven)?;
+        let id = received.0.id();
+        if self.own == Some(id) {
+            return Err(NamespaceError::NotUsable {
+                reference: id.to_string(),
+                source: Box::new(OwnNamespace),
+            });
+        }
         Ok(Arc::clone(&received.0))
+    }
+}
+
+#[derive(Debug, Error)]
+#[error("it is the forwarder's own, and no pod's: the client has to send the one of its pod")]
+struct OwnNamespace;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_netlink::fake::FakeNamespace;
+
+    fn asked(source: &ReceivedNamespace<FakeNamespace>, came: Option<&FakeNamespace>) -> ErrorKind {
+        let mut extensions = Extensions::new();
+        if let Some(netns) = came {
+            extensions.insert(Received(Arc::new(netns.clone())));
+        }
+        source
+            .namespace(&Connection::default(), &extensions)
+            .unwrap_err()
+            .kind()
+    }
+
+    #[test]
+    fn a_call_without_a_namespace_or_with_the_forwarders_own_is_refused() {
+        let own = FakeNamespace::new();
+        let source = ReceivedNamespace::except(own.id());
+
+        assert_eq!(asked(&source, None), ErrorKind::FailedPrecondition);
+        assert_eq!(asked(&source, Some(&own)), ErrorKind::FailedPrecondition);
+
+        let mut extensions = Extensions::new();
+        extensions.insert(Received(Arc::new(FakeNamespace::new())));
+        assert!(
+            source
+                .namespace(&Connection::default(), &extensions)
+                .is_ok()
+        );
     }
 }

@@ -72,7 +72,7 @@ impl fmt::Display for Report {
                 f,
                 "policy [{selector}] is shadowed by a rule that is not ours: {} lookup {} \
                  priority {} protocol {}. If it is from this element under another protocol \
-                 number, table range or band, close its connections before changing them",
+                 number or table range: close its connections before changing them",
                 by.selector, by.table, by.priority, by.protocol
             ),
             Self::RouteShadowed { selector, by } => write!(

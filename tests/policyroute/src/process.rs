@@ -46,7 +46,7 @@ impl<M: Machine> Process<M> {
 
     /// Starts the element above some other end of the chain.
     pub fn above(pod: &Pod<M>, config: Config, end: impl NetworkService) -> Self {
-        let layer = PolicyRouteLayer::new(ReceivedNamespace::new(), config.clone());
+        let layer = PolicyRouteLayer::new(ReceivedNamespace::any(), config.clone());
         let chain = BoxNetworkService::new(layer.layer(end));
         Self {
             pod: pod.clone(),
