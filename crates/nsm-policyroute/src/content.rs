@@ -95,14 +95,14 @@ pub fn edit(desired: &Desired, table: u32, goal: &Goal<'_>, view: &View<'_>) -> 
     edit
 }
 
-/// A twin refuses what its route no longer takes: without a claim it goes with its last route.
+/// A twin refuses what its route no longer takes. Without a claim and a route it would refuse for
+/// nobody.
 fn delete_lone_twins(edit: &mut Edit, desired: &Desired, have: &[&Route], view: &View<'_>) {
     let deleted = edit.delete.clone();
     let lone = have.iter().filter(|twin| {
         twin.kind == RouteKind::Unreachable
             && view.may_be_ours(twin)
             && !desired.prefixes.contains(&twin.prefix)
-            && deleted.iter().any(|route| route.prefix == twin.prefix)
             && !have.iter().any(|route| {
                 route.prefix == twin.prefix
                     && route.kind == RouteKind::Unicast

@@ -31,6 +31,8 @@ pub struct Goal<'a> {
     pub orphans: &'a BTreeSet<Place>,
     /// Legs of IPv6 multipath routes that have turned out not to be ours.
     pub foreign_legs: &'a BTreeSet<Leg>,
+    /// Whether a probe is due that a plan before has not come to.
+    pub probe_owed: bool,
     /// Whether each prefix gets an `unreachable` twin.
     pub fail_closed: bool,
     /// Where our rules stand.
@@ -274,13 +276,8 @@ impl Planner<'_, '_> {
                         .any(|r| self.view.owner.owns_rule(r))
             })
         };
-        if self
-            .plan
-            .make
-            .iter()
-            .chain(&self.plan.cut)
-            .any(behind_a_rule)
-        {
+        let mut routes = self.plan.make.iter().chain(&self.plan.cut);
+        if self.goal.probe_owed || routes.any(behind_a_rule) {
             self.plan.probe = Some(probe(self.goal.band, self.view.owner));
         }
     }

@@ -1,6 +1,6 @@
 //! One piece of work in a namespace: read, plan, write, remember. It blocks, and nothing stops it.
 
-use crate::actual::{Actual, View};
+use crate::actual::View;
 use crate::config::Config;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics, Standing};
@@ -137,6 +137,7 @@ impl<N: Namespace> Reconciler<'_, N> {
             due: &due,
             orphans: &orphans,
             foreign_legs: &space.foreign_legs,
+            probe_owed: space.probe_owed,
             fail_closed: self.config.fail_closed,
             band,
         };
@@ -158,6 +159,7 @@ impl<N: Namespace> Reconciler<'_, N> {
             timeout: self.config.timeout,
             left: Vec::new(),
         };
+        space.probe_owed |= plan.probe.is_some();
         let written = writer.run(&plan);
         for op in writer.left {
             match op {
@@ -171,6 +173,7 @@ impl<N: Namespace> Reconciler<'_, N> {
             }
         }
         let mut written = written?;
+        space.probe_owed = false;
 
         *figures = Figures {
             adopted: plan
@@ -259,12 +262,19 @@ impl<N: Namespace> Reconciler<'_, N> {
 
     /// A close of a connection without a claim: its rules are left to a grace, nothing is written.
     fn name(&self, space: &mut Space, turn: &Turn) -> Result<(), Error> {
-        let source = |source| Error::Kernel {
-            netns: self.netns.id(),
-            source,
+        let netns = self.netns.id();
+        let mut attempt = 1;
+        let actual = loop {
+            let reading = self
+                .netns
+                .open()
+                .and_then(|mut kernel| read::read(&mut kernel, self.config.owner));
+            match reading {
+                Ok(actual) => break actual,
+                Err(error) if error.is_transient() && attempt < ATTEMPTS => attempt += 1,
+                Err(source) => return Err(Error::Kernel { netns, source }),
+            }
         };
-        let mut kernel = self.netns.open().map_err(source)?;
-        let actual: Actual = read::read(&mut kernel, self.config.owner).map_err(source)?;
         let view = View::new(&actual, self.config.owner);
         let unclaimed = observe(space, turn, &view);
         let now = Instant::now();

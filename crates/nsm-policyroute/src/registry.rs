@@ -242,8 +242,11 @@ impl<N: Namespace> Turn<N> {
         let mut known = locked(&self.registry.known);
         // After a failure there may be something here that the connection's close looks for.
         let at_home = failed && self.space.is_in_debt();
-        if at_home || self.space.claims.get(connection).is_some() {
+        if self.space.claims.get(connection).is_some() {
             known.homes.insert(connection.clone(), id);
+        } else if at_home {
+            // Where its claim still is, if it has one, is its home.
+            known.homes.entry(connection.clone()).or_insert(id);
         } else if known.homes.get(connection) == Some(&id) {
             known.homes.remove(connection);
         }

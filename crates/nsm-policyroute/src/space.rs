@@ -31,6 +31,8 @@ pub struct Space {
     /// Tables that hold routes which a call that failed has left. They are emptied by whatever is
     /// done next, unless a rule looks them up.
     pub litter: BTreeSet<Place>,
+    /// Whether IPv6 sockets have still to be made to look again after routes that were written.
+    pub probe_owed: bool,
     /// What has been said and still holds.
     pub reported: BTreeSet<Report>,
     /// How the namespace stands, for the figures.

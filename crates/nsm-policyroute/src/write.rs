@@ -72,6 +72,8 @@ type Answered<'s> = (&'s Step, Result<(), Refusal>);
 #[derive(Debug, Default)]
 pub struct Progress {
     applied: Vec<(usize, Op)>,
+    /// Whether everything has been added, and what it replaces is being removed.
+    replaces: bool,
     failed: BTreeMap<usize, (Op, Refusal)>,
 }
 
@@ -86,6 +88,8 @@ impl<K: Kernel> Writer<'_, K> {
         let result = self.carry_out(plan, &mut progress);
         let added = match &result {
             Ok(_) => Vec::new(),
+            // What has replaced something is no more than was asked for.
+            Err(_) if progress.replaces => Vec::new(),
             Err(Halt::Again(Some(_))) => plan.make.iter().chain(&plan.add).map(|s| &s.op).collect(),
             Err(_) => progress.applied.iter().map(|(_, op)| op).collect(),
         };
@@ -97,6 +101,7 @@ impl<K: Kernel> Writer<'_, K> {
         let mut written = Written::default();
         self.make(&plan.make, progress)?;
         self.add(&plan.add, progress)?;
+        progress.replaces = true;
         for (_, op) in &progress.applied {
             match op {
                 Op::AddRule(_) => written.figures.rules_added += 1,
@@ -258,13 +263,37 @@ impl<K: Kernel> Writer<'_, K> {
         }))
     }
 
-    /// Deletes what was added: rules first.
+    /// Deletes what was added: rules first, then the routes that none of them looks up any more.
+    /// What cannot be taken back is too many, and the next reconcile removes it.
     pub fn undo(&mut self, progress: &mut Progress, which: impl Fn(usize) -> bool) {
         let (undone, stays): (Vec<_>, Vec<_>) = std::mem::take(&mut progress.applied)
             .into_iter()
             .partition(|(unit, _)| which(*unit));
         progress.applied = stays;
-        let steps: Vec<Step> = undone
+        let (rules, routes): (Vec<_>, Vec<_>) = undone
+            .into_iter()
+            .partition(|(_, op)| matches!(op, Op::AddRule(_)));
+        let standing = self.take_back(rules);
+        let looked_up: BTreeSet<(Family, u32)> = standing
+            .iter()
+            .filter_map(|(_, op)| match op {
+                Op::AddRule(rule) => Some(place(rule)),
+                Op::DelRule(_) | Op::AddRoute(..) | Op::DelRoute(_) => None,
+            })
+            .collect();
+        let (kept, routes): (Vec<_>, Vec<_>) = routes.into_iter().partition(|(_, op)| match op {
+            Op::AddRoute(route, _) => looked_up.contains(&(route.family(), route.table)),
+            Op::AddRule(_) | Op::DelRule(_) | Op::DelRoute(_) => false,
+        });
+        let left = self.take_back(routes);
+        progress
+            .applied
+            .extend(standing.into_iter().chain(kept).chain(left));
+    }
+
+    /// Deletes what was added, the last first, and gives back what may still stand.
+    fn take_back(&mut self, added: Vec<(usize, Op)>) -> Vec<(usize, Op)> {
+        let steps: Vec<Step> = added
             .iter()
             .rev()
             .filter_map(|(_, op)| match op {
@@ -274,13 +303,11 @@ impl<K: Kernel> Writer<'_, K> {
             })
             .map(|op| Step { op, unit: None })
             .collect();
-        // What cannot be taken back is too many, and the next reconcile removes it.
         let answers = match self.execute(&steps) {
             Ok(answers) => answers,
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "undo is unknown");
-                progress.applied.extend(undone);
-                return;
+                return added;
             }
         };
         let refused = answers.into_iter().map(|(_, answer)| match answer {
@@ -291,12 +318,12 @@ impl<K: Kernel> Writer<'_, K> {
             }) => false,
             Err(_) => true,
         });
-        let stays = undone
+        let stands = added
             .into_iter()
             .rev()
             .zip(refused)
             .filter(|(_, refused)| *refused);
-        progress.applied.extend(stays.map(|(added, _)| added));
+        stands.map(|(added, _)| added).collect()
     }
 
     fn in_time(&self) -> Result<(), Halt> {

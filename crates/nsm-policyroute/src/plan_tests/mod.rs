@@ -30,6 +30,7 @@ fn plan_of(world: &World, desired: &[Desired], event: &Event, fail_closed: bool)
         due: &event.due,
         orphans: &event.orphans,
         foreign_legs: &event.foreign_legs,
+        probe_owed: false,
         fail_closed,
         band: Band::DEFAULT,
     };
