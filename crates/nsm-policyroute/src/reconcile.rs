@@ -158,9 +158,16 @@ impl<N: Namespace> Reconciler<'_, N> {
             deadline: self.deadline,
             timeout: self.config.timeout,
             left: Vec::new(),
+            replaces: false,
         };
         space.probe_owed |= plan.probe.is_some();
         let written = writer.run(&plan);
+        if written.is_err() && writer.replaces {
+            // What is wanted stands. What it replaces is owed, and a close finds both.
+            space.claims = turn.claims.clone();
+            space.claims.remember(plan.tables.clone());
+            space.owed.extend(turn.dropped.iter().cloned());
+        }
         for op in writer.left {
             match op {
                 Op::AddRule(rule) => {
@@ -280,7 +287,7 @@ impl<N: Namespace> Reconciler<'_, N> {
         let now = Instant::now();
         for rule in unclaimed
             .keys()
-            .filter(|rule| turn.named.contains(&rule.selector))
+            .filter(|rule| rule.is_plain() && turn.named.contains(&rule.selector))
         {
             space.leftovers.name(rule, now);
         }
@@ -348,7 +355,7 @@ fn unclaimed<'a>(turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
     let claimed = turn.claims.selectors();
     view.our_rules()
         .filter(|rule| !rule.is_plain() || !claimed.contains(&rule.selector))
-        .filter(|rule| !turn.dropped.contains(&rule.selector))
+        .filter(|rule| !(rule.is_plain() && turn.dropped.contains(&rule.selector)))
         .map(|rule| (rule, view.served_by(rule).next().is_none()))
         .collect()
 }

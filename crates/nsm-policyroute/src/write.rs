@@ -63,6 +63,8 @@ pub struct Writer<'a, K> {
     pub timeout: Duration,
     /// What may stand of a plan that was not carried out to its end.
     pub left: Vec<Op>,
+    /// Whether everything has been added, and only what it replaces was still to be removed.
+    pub replaces: bool,
 }
 
 /// A step and what became of it.
@@ -72,8 +74,6 @@ type Answered<'s> = (&'s Step, Result<(), Refusal>);
 #[derive(Debug, Default)]
 pub struct Progress {
     applied: Vec<(usize, Op)>,
-    /// Whether everything has been added, and what it replaces is being removed.
-    replaces: bool,
     failed: BTreeMap<usize, (Op, Refusal)>,
 }
 
@@ -89,7 +89,7 @@ impl<K: Kernel> Writer<'_, K> {
         let added = match &result {
             Ok(_) => Vec::new(),
             // What has replaced something is no more than was asked for.
-            Err(_) if progress.replaces => Vec::new(),
+            Err(_) if self.replaces => Vec::new(),
             Err(Halt::Again(Some(_))) => plan.make.iter().chain(&plan.add).map(|s| &s.op).collect(),
             Err(_) => progress.applied.iter().map(|(_, op)| op).collect(),
         };
@@ -101,7 +101,7 @@ impl<K: Kernel> Writer<'_, K> {
         let mut written = Written::default();
         self.make(&plan.make, progress)?;
         self.add(&plan.add, progress)?;
-        progress.replaces = true;
+        self.replaces = true;
         for (_, op) in &progress.applied {
             match op {
                 Op::AddRule(_) => written.figures.rules_added += 1,
