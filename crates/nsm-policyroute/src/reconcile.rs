@@ -158,16 +158,9 @@ impl<N: Namespace> Reconciler<'_, N> {
             deadline: self.deadline,
             timeout: self.config.timeout,
             left: Vec::new(),
-            replaces: false,
         };
         space.probe_owed |= plan.probe.is_some();
         let written = writer.run(&plan);
-        if written.is_err() && writer.replaces {
-            // What is wanted stands. What it replaces is owed, and a close finds both.
-            space.claims = turn.claims.clone();
-            space.claims.remember(plan.tables.clone());
-            space.owed.extend(turn.dropped.iter().cloned());
-        }
         for op in writer.left {
             match op {
                 Op::AddRule(rule) => {

@@ -63,8 +63,6 @@ pub struct Writer<'a, K> {
     pub timeout: Duration,
     /// What may stand of a plan that was not carried out to its end.
     pub left: Vec<Op>,
-    /// Whether everything has been added, and only what it replaces was still to be removed.
-    pub replaces: bool,
 }
 
 /// A step and what became of it.
@@ -74,6 +72,8 @@ type Answered<'s> = (&'s Step, Result<(), Refusal>);
 #[derive(Debug, Default)]
 pub struct Progress {
     applied: Vec<(usize, Op)>,
+    /// Whether everything has been added, and what it replaces is being removed.
+    replaces: bool,
     failed: BTreeMap<usize, (Op, Refusal)>,
 }
 
@@ -88,8 +88,13 @@ impl<K: Kernel> Writer<'_, K> {
         let result = self.carry_out(plan, &mut progress);
         let added = match &result {
             Ok(_) => Vec::new(),
-            // What has replaced something is no more than was asked for.
-            Err(_) if self.replaces => Vec::new(),
+            // What has replaced a rule stays in its place; what nobody had before goes again.
+            Err(_) if progress.replaces => plan
+                .add
+                .iter()
+                .map(|step| &step.op)
+                .filter(|op| self.is_new(op))
+                .collect(),
             Err(Halt::Again(Some(_))) => plan.make.iter().chain(&plan.add).map(|s| &s.op).collect(),
             Err(_) => progress.applied.iter().map(|(_, op)| op).collect(),
         };
@@ -97,11 +102,22 @@ impl<K: Kernel> Writer<'_, K> {
         result
     }
 
+    /// Whether no rule of ours stood for the selector of a rule that is added.
+    fn is_new(&self, op: &Op) -> bool {
+        let Op::AddRule(added) = op else { return false };
+        let ours = |rule: &&Rule| self.owner.owns_rule(rule) && rule.is_plain();
+        !self
+            .before
+            .iter()
+            .filter(ours)
+            .any(|rule| rule.selector == added.selector)
+    }
+
     fn carry_out(&mut self, plan: &Plan, progress: &mut Progress) -> Result<Written, Halt> {
         let mut written = Written::default();
         self.make(&plan.make, progress)?;
         self.add(&plan.add, progress)?;
-        self.replaces = true;
+        progress.replaces = true;
         for (_, op) in &progress.applied {
             match op {
                 Op::AddRule(_) => written.figures.rules_added += 1,

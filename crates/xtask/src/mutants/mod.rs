@@ -4,7 +4,7 @@ mod error;
 mod patch;
 mod scratch;
 mod tell;
-mod tests;
+mod test_command;
 
 use clap::Args;
 use error::Error;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tell::{Teller, Verdict};
-use tests::{Outcome, TestCommand};
+use test_command::{Outcome, TestCommand};
 
 /// The commands that every mutant has to get by, the fast ones first.
 const TESTS: [&str; 4] = [
@@ -82,8 +82,9 @@ fn run(options: &Options, teller: &mut Teller) -> Result<(), Error> {
     let clean = clean(&scratch, &patches, teller)?;
     for patch in &patches {
         let start = Instant::now();
+        let former = scratch.apply(patch)?;
         let verdict = judge(&scratch, patch, &clean);
-        scratch.restore(patch)?;
+        former.restore()?;
         let killed = matches!(verdict, Verdict::Killed { .. });
         teller.judged(patch, verdict, start.elapsed());
         if !killed && !options.keep_going {
@@ -118,7 +119,6 @@ fn clean(
 
 fn judge(scratch: &Scratch, patch: &Patch, clean: &BTreeMap<TestCommand, Duration>) -> Verdict {
     let killer = || {
-        scratch.apply(patch)?;
         for command in commands(patch) {
             command.build(scratch)?;
             if let Outcome::Failed(by) = command.run(scratch, clean.get(&command).copied())? {

@@ -1,7 +1,7 @@
 //! A mutant: a unified diff with a header that says what it breaks.
 
 use super::error::Error;
-use super::tests::TestCommand;
+use super::test_command::TestCommand;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -78,14 +78,16 @@ impl Scratch {
         self.patch(patch, &["--dry-run"])
     }
 
-    /// Breaks the copy.
-    pub fn apply(&self, patch: &Patch) -> Result<(), Error> {
-        self.patch(patch, &[])
-    }
-
-    /// Mends the copy.
-    pub fn restore(&self, patch: &Patch) -> Result<(), Error> {
-        patch.files.iter().try_for_each(|file| self.renew(file))
+    /// Breaks the copy. What is given back mends it again: the original may have gone on meanwhile.
+    pub fn apply(&self, patch: &Patch) -> Result<Former, Error> {
+        let mut former = Former(Vec::new());
+        for file in &patch.files {
+            let path = self.source.join(file);
+            let content = fs::read(&path).map_err(Error::file(&path))?;
+            former.0.push((path, content));
+        }
+        self.patch(patch, &[])?;
+        Ok(former)
     }
 
     fn patch(&self, patch: &Patch, more: &[&str]) -> Result<(), Error> {
@@ -94,6 +96,8 @@ impl Scratch {
                 "-p1",
                 "--batch",
                 "--forward",
+                // More of the context may not differ: it would be another place.
+                "-F1",
                 "--no-backup-if-mismatch",
                 "-r-",
             ])
@@ -116,6 +120,18 @@ impl Scratch {
             name: patch.name.clone(),
             reason: String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         })
+    }
+}
+
+/// What was in the files that a patch changes.
+#[derive(Debug)]
+pub struct Former(Vec<(PathBuf, Vec<u8>)>);
+
+impl Former {
+    /// Puts it back.
+    pub fn restore(self) -> Result<(), Error> {
+        let mut files = self.0.iter();
+        files.try_for_each(|(path, content)| fs::write(path, content).map_err(Error::file(path)))
     }
 }
 

@@ -39,7 +39,7 @@ impl TestCommand {
         }
         Err(Error::Compile {
             command: self.to_string(),
-            reason: String::from_utf8_lossy(&output.stderr).into_owned(),
+            reason: first_error(&String::from_utf8_lossy(&output.stderr)),
         })
     }
 
@@ -74,6 +74,8 @@ impl TestCommand {
             .args(self.0.split_whitespace())
             .current_dir(&scratch.source)
             .env("CARGO_TARGET_DIR", &scratch.target)
+            // Where the real kernel's half is skipped a mutant would survive that it kills.
+            .env("NSM_REQUIRE_NETNS", "1")
             // A mutant may leave something unused, which is no error here.
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");
@@ -115,6 +117,17 @@ fn first_failure(child: &mut Child, patience: Option<Duration>) -> Option<String
             Err(RecvTimeoutError::Timeout) => return Some("a test that does not end".to_owned()),
             Err(RecvTimeoutError::Disconnected) => return None,
         }
+    }
+}
+
+/// The first of what the compiler complains about.
+fn first_error(stderr: &str) -> String {
+    let lines = stderr.lines().skip_while(|line| !line.starts_with("error"));
+    let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        stderr.to_owned()
+    } else {
+        lines.join("\n")
     }
 }
 
