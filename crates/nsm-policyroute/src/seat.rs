@@ -31,6 +31,10 @@ pub fn seats<'a>(goal: &Goal<'_>, view: &View<'a>) -> Vec<Option<Seat<'a>>> {
         }
         seats.push(seat);
     }
+    // Nobody is given a table that another has not lost.
+    fill(&mut seats, goal, &mut taken, |desired, taken| {
+        last(desired, view, taken)
+    });
     let remembered: BTreeSet<TableId> = goal.desired.iter().filter_map(|d| d.seat).collect();
     let mut free = view
         .owner
@@ -38,15 +42,26 @@ pub fn seats<'a>(goal: &Goal<'_>, view: &View<'a>) -> Vec<Option<Seat<'a>>> {
         .ids()
         .filter(|id| !view.is_used(id.get()) && !remembered.contains(id));
     let orphans = orphans(view);
-    for (desired, seat) in goal.desired.iter().zip(&mut seats) {
+    fill(&mut seats, goal, &mut taken, |desired, taken| {
+        partner(desired, view, taken)
+            .or_else(|| orphan(desired, &orphans, goal, view, taken))
+            .or_else(|| free.find(|id| !taken.ids.contains(id)))
+    });
+    seats
+}
+
+/// Gives those without a seat the table that is found for them, in the order of the list.
+fn fill<'a>(
+    seats: &mut [Option<Seat<'a>>],
+    goal: &Goal<'_>,
+    taken: &mut Taken,
+    mut find: impl FnMut(&Desired, &Taken) -> Option<TableId>,
+) {
+    for (desired, seat) in goal.desired.iter().zip(seats) {
         if seat.is_some() {
             continue;
         }
-        let found = partner(desired, view, &taken)
-            .or_else(|| last(desired, view, &taken))
-            .or_else(|| orphan(desired, &orphans, goal, view, &taken))
-            .or_else(|| free.find(|id| !taken.ids.contains(id)));
-        if let Some(table) = found {
+        if let Some(table) = find(desired, taken) {
             taken.take(desired, table);
             *seat = Some(Seat {
                 table,
@@ -54,7 +69,6 @@ pub fn seats<'a>(goal: &Goal<'_>, view: &View<'a>) -> Vec<Option<Seat<'a>>> {
             });
         }
     }
-    seats
 }
 
 /// What is given in this plan.

@@ -308,7 +308,7 @@ impl<M: Machine> Play<M> {
     }
 
     fn see(
-        &self,
+        &mut self,
         at: usize,
         (before, armed): (Picture, Vec<Fault>),
         answer: Answer,
@@ -317,6 +317,7 @@ impl<M: Machine> Play<M> {
         let record = self.elements[at]
             .recorder
             .take(&before.links, &before.foreign_legs);
+        self.script.wrote(&record);
         let left = self.faults.unconsumed();
         let hit = armed.into_iter().find(|fault| !left.contains(fault));
         Ok(Seen {

@@ -4,11 +4,12 @@ use crate::content::{Content, PolicyText};
 use crate::judge::Problem;
 use crate::model::Model;
 use crate::picture::Picture;
+use crate::record::{Record, Write};
 use crate::small_world::{CONNECTIONS, LINKS, Who};
 use nsm_chain::ErrorKind;
 use nsm_netlink::OpKind;
 use nsm_netlink::fault::Effect;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The steps of a history so far, as they were done.
@@ -16,6 +17,8 @@ use std::time::Duration;
 pub struct Script {
     fail_closed: bool,
     steps: Vec<String>,
+    /// What the element wrote in the last of them.
+    writes: Vec<String>,
 }
 
 impl Script {
@@ -24,7 +27,17 @@ impl Script {
         Self {
             fail_closed,
             steps: Vec::new(),
+            writes: Vec::new(),
         }
+    }
+
+    /// An element has worked.
+    pub fn wrote(&mut self, record: &Record) {
+        let line = |(op, outcome): &Write| match outcome {
+            Ok(()) => op.to_string(),
+            Err(refusal) => format!("{op}: {refusal}"),
+        };
+        self.writes = record.writes().map(line).collect();
     }
 
     /// A connection was asked for. `error` is what it must fail with.
@@ -119,6 +132,9 @@ impl Script {
         let mut file = String::from("name: a random history that does not hold\nwhy: |\n");
         for line in problems.iter().flat_map(|problem| problem.text.lines()) {
             let _ = writeln!(file, "  {line}");
+        }
+        for write in &self.writes {
+            let _ = writeln!(file, "  # {write}");
         }
         let range = |who: Who| who.owner().tables;
         let _ = writeln!(

@@ -109,6 +109,10 @@ fn suffer(flow: &Flow, fate: Fate, pods: &Estate) -> ExitCode {
 fn without_power(flow: &Flow, pods: &Estate) -> Result<Result<(), Error>, Failed> {
     setns(pods.first(), CloneFlags::CLONE_NEWNET).unwrap();
     let mut world = crate::paused(async { Ok(World::<Lent>::before(flow).await) })?;
+    // A thread that its runtime has joined may not have left the process yet.
+    while std::fs::read_dir("/proc/self/task").unwrap().count() > 1 {
+        std::thread::yield_now();
+    }
     unshare(CloneFlags::CLONE_NEWUSER).unwrap();
     crate::paused(async { Ok(world.call(&flow.call).await) })
 }

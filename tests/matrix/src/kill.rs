@@ -12,6 +12,7 @@ use crate::picture::Picture;
 use crate::rest::{Goodbye, at_least, converged, refreshes_write_nothing};
 use crate::tally::Tally;
 use crate::twist::Side;
+use crate::watchdog::Watched;
 use crate::world::World;
 use libtest_mimic::{Failed, Trial};
 use nix::libc::SIGKILL;
@@ -27,11 +28,15 @@ pub fn trial(flow: Flow, only: Option<&str>, tally: &Tally) -> Trial {
             let sends = 1..=clean.sends;
             let kills =
                 sends.flat_map(|at| [Fate::Dies(at, Side::Before), Fate::Dies(at, Side::After)]);
-            let is_asked = |fate: &Fate| only.as_ref().is_none_or(|only| *only == fate.to_string());
+            let is_asked = |fate: &Fate| {
+                only.as_ref()
+                    .is_none_or(|only| fate.to_string().contains(only))
+            };
             let kills: Vec<Fate> = kills.filter(is_asked).collect();
             tally.add("kills", flow.name, kills.len());
             let mut wrong = Vec::new();
             for fate in &kills {
+                let _watched = Watched::new(format!("{}: {fate}", flow.name));
                 if let Err(reason) = run(&flow, &clean, *fate).await {
                     wrong.push((fate.to_string(), reason));
                 }

@@ -25,6 +25,7 @@ mod rest;
 mod spoil;
 pub mod tally;
 pub mod twist;
+pub mod watchdog;
 pub mod world;
 
 use libtest_mimic::Failed;

@@ -13,7 +13,7 @@ use matrix::child::{self, Fate};
 use matrix::fault::{self, cell::Extent};
 use matrix::lent::Lent;
 use matrix::tally::Tally;
-use matrix::{descriptors, flows, kill, refusal};
+use matrix::{descriptors, flows, kill, refusal, watchdog};
 use policyroute_suite::Fake;
 use std::process::ExitCode;
 
@@ -27,7 +27,10 @@ fn main() -> Result<ExitCode, Missing> {
     if sandboxed {
         trials.extend(on_the_kernel(&tally));
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Who makes and ends namespaces waits more than he works.
+    arguments.test_threads.get_or_insert(8);
+    watchdog::start();
     let before = descriptors();
     let conclusion = libtest_mimic::run(&arguments, trials);
     eprint!("{tally}");

@@ -58,8 +58,15 @@ impl Case<'_> {
             // Its rule had gone when the work began anew.
             return Fate::MayGo;
         }
-        if had_rule || given_up || self.left.due_tables.contains(&place) {
+        if had_rule || given_up {
             return Fate::Goes;
+        }
+        // What a policy had that waits for its interface stays its own.
+        let claimed = self.seats.iter().any(|(selector, table)| {
+            (selector.family, *table) == place && self.turn.claims.has(selector)
+        });
+        if claimed {
+            return Fate::MayGo;
         }
         let dev = self.turn.interface.and_then(|name| self.before.dev(name));
         let leaves =
@@ -78,7 +85,8 @@ impl Case<'_> {
             .owed_routes
             .iter()
             .any(|it| (it.family(), it.table) == place);
-        if by_this && hidden.all(|it| leaves(&it)) {
+        let due = self.left.due_tables.contains(&place);
+        if due || by_this && hidden.all(|it| leaves(&it)) {
             Fate::Goes
         } else if by_this || owed || self.left.may_go_tables.contains(&place) {
             Fate::MayGo

@@ -1,5 +1,6 @@
 use super::tables::Stay;
 use super::{Case, Problem};
+use crate::picture::is_hidden;
 use nsm_netlink::Rule;
 
 impl Case<'_> {
@@ -26,8 +27,10 @@ impl Case<'_> {
             return;
         }
         self.lacks_nothing(selector, place, problems);
-        let mut routes = self.after.own_routes(self.owner, place);
-        if let Some(more) = routes.find(|route| self.stay(selector, route) != Stay::Wanted) {
+        // A leg whose mark is hidden may be another's, too.
+        let routes = self.after.routes_in(place);
+        let mut ours = routes.filter(|it| self.after.is_own(self.owner, it) || is_hidden(it));
+        if let Some(more) = ours.find(|route| self.stay(selector, route) != Stay::Wanted) {
             let text = format!("[{selector}] shares {}", self.after.print(more));
             problems.push(Problem::lacks(selector, text));
         }

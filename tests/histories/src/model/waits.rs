@@ -84,7 +84,6 @@ impl Model {
         }
         .safe();
         let overdue = self.left.rules.due(seen.now);
-        let tables = self.left.tables.may_go(seen.now);
         let around = self.around(turn, &seen.after);
         if let Some(at) = self.left.may_wake() {
             self.left.glimpse(&around, at);
@@ -93,11 +92,9 @@ impl Model {
         for rule in overdue.iter().filter(|it| seen.after.rules.contains(it)) {
             self.left.rules.owe(rule, seen.now);
         }
-        for place in tables {
-            let routes: Vec<_> = seen.after.own_routes(self.owner, place).cloned().collect();
-            routes
-                .iter()
-                .for_each(|route| self.left.owe_route(route, seen.now));
+        for place in around.tables.keys() {
+            let routes = seen.after.own_routes(self.owner, *place);
+            routes.for_each(|route| self.left.owe_route(route, seen.now));
         }
         self.unsettled = true;
         problems

@@ -4,6 +4,7 @@ use super::cell::{Cell, Wrong};
 use super::errnos::{refused, unreachable};
 use crate::flow::{Call, Flow};
 use crate::operation::{Operation, Purpose, What};
+use nsm_api::connection::Connection;
 use nsm_chain::ErrorKind;
 use nsm_netlink::fault::Times;
 use nsm_netlink::{Errno, OpKind};
@@ -95,8 +96,7 @@ fn needs(flow: &Flow, link: &str) -> bool {
     let Call::Request { answered, .. } = &flow.call else {
         return false;
     };
-    let kernel = nsm_api::connection::Connection::kernel_mechanism(answered);
-    let interface = kernel.and_then(|kernel| kernel.interface_name().map(str::to_owned));
-    !nsm_api::connection::Connection::policies(answered).is_empty()
-        && interface.as_deref() == Some(link)
+    let kernel = Connection::kernel_mechanism(answered);
+    let interface = kernel.as_ref().and_then(|kernel| kernel.interface_name());
+    flow.call.wanted().next().is_some() && interface == Some(link)
 }

@@ -1,7 +1,7 @@
 //! The fault matrix: every operation of a flow, everything that can go wrong there, once and for
 //! ever.
 //!
-//! [`cell`] makes the cells of the operations of a clean run, [`expect`] says how the call may end in
+//! [`cell`] makes the cells of the operations of a clean run, `expect` says how the call may end in
 //! each, and [`run`] runs one and holds it against all that the contract promises.
 
 mod armed;
@@ -13,6 +13,7 @@ pub mod run;
 use crate::clean::Clean;
 use crate::flow::Flow;
 use crate::tally::Tally;
+use crate::watchdog::Watched;
 use cell::{Cell, Extent};
 use libtest_mimic::{Failed, Trial};
 use policyroute_suite::Machine;
@@ -32,6 +33,7 @@ pub fn trial<M: Machine>(flow: Flow, extent: Extent, only: Option<&str>, tally: 
                 cells.len(),
             );
             for cell in &cells {
+                let _watched = Watched::new(format!("{} on the {}: {cell}", flow.name, M::NAME));
                 if let Err(reason) = run::run::<M>(&flow, &clean, cell).await {
                     wrong.push((cell.to_string(), reason));
                 }
