@@ -1,7 +1,5 @@
 //! The project's own tools: `cargo xtask`.
 
-mod mutants;
-
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 

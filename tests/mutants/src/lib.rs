@@ -18,13 +18,16 @@ use tell::{Teller, Verdict};
 use test_command::{Outcome, TestCommand};
 
 /// The commands that every mutant has to get by, the fast ones first.
-const TESTS: [&str; 4] = [
+const TESTS: [&str; 6] = [
     "-p nsm-policyroute --lib",
     "-p policyroute-suite",
-    "-p kernel-suite",
+    "-p histories",
+    "-p matrix",
     "-p scenarios",
+    "-p kernel-suite",
 ];
 
+/// What to run, and how to tell of it.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Only the mutants whose name contains this
@@ -62,7 +65,7 @@ fn run(options: &Options, teller: &mut Teller) -> Result<(), Error> {
         let mut only = options.only.iter();
         options.only.is_empty() || only.any(|part| patch.name.contains(part.as_str()))
     };
-    let mut patches = patch::all(&root.join("mutants"))?;
+    let mut patches = patch::all(&root.join("patches"))?;
     patches.retain(wanted);
     if patches.is_empty() {
         return Err(Error::NoSuchMutant);
