@@ -72,7 +72,8 @@ impl Case<'_> {
         let comes_back = self.seats.get(&rule.selector) == Some(&table);
         let theirs = |route: &&Route| {
             // Of a leg whose mark is hidden it cannot know in the table that it had.
-            !self.before.is_own(self.owner, route) && !(comes_back && is_hidden(route))
+            let unknowable = comes_back && is_hidden(route);
+            !(self.before.is_own(self.owner, route) || unknowable)
         };
         if let Some(route) = self.before.routes_in(place).find(theirs) {
             return Some(format!("table {table} held {}", self.before.print(route)));
@@ -117,11 +118,11 @@ impl Case<'_> {
         }
         let ids = self.owner.tables.ids().map(|id| id.get());
         let lower = ids.take_while(|id| *id < rule.table);
-        let free = lower.filter(|id| !self.before.is_used(*id) && !self.is_given(*id));
+        let mut free = lower.filter(|id| !self.before.is_used(*id) && !self.is_given(*id));
         let claims = &self.turn.claims;
         let selectors = claims.selectors().into_iter();
         let waiting = selectors.filter(|it| claims.content(it, self.before).is_empty());
-        let free = free.skip(waiting.count()).next()?;
+        let free = free.nth(waiting.count())?;
         problem(format!("table {free} was free, and passed over for {rule}"))
     }
 

@@ -440,9 +440,11 @@ impl Model {
         {
             let place = (route.family(), route.table);
             let looked_up = before.lookups(place).any(|rule| self.owner.owns_rule(rule));
-            let claimed = turn.claims.selectors().into_iter().any(|it| {
-                self.seats.get(it).map(|table| (it.family, *table)) == Some(place)
-            });
+            let claimed = turn
+                .claims
+                .selectors()
+                .into_iter()
+                .any(|it| self.seats.get(it).map(|table| (it.family, *table)) == Some(place));
             match before.is_own(self.owner, route) {
                 _ if looked_up => {}
                 // It has not lost that one, or leaves it just now.
