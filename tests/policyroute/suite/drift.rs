@@ -9,6 +9,7 @@ cases![
     a_rule_and_its_routes_that_somebody_deletes_are_back,
     drift_is_repaired_each_time,
     rules_that_somebody_flushes_are_back_on_the_tables_that_still_have_their_routes,
+    a_table_that_has_lost_its_rule_is_given_to_no_other_policy,
     an_interface_that_was_down_gets_its_routes_back_and_no_rule_changes,
     routes_that_went_with_the_last_address_are_back,
     a_rule_does_not_come_back_in_front_of_an_empty_table,
@@ -101,6 +102,29 @@ async fn rules_that_somebody_flushes_are_back_on_the_tables_that_still_have_thei
     sorted.sort();
     assert_eq!(after, sorted);
     assert_eq!(pod.watch.writes().len(), 6);
+}
+
+/// Though the other one stands first in the list and wants just what lies there.
+async fn a_table_that_has_lost_its_rule_is_given_to_no_other_policy<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    let old = policy().from("10.1.0.1");
+    let asked = connection("c").policy(old.clone());
+    process.request(&asked).await.unwrap();
+    let before = pod.ours();
+    pod.delete_rule(&pod.our_rules()[0]);
+
+    let new = policy().from("10.1.0.0/24").proto("tcp");
+    let more = connection("c").policies([new, old]);
+    process.request(&more).await.unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        [
+            &*before[0],
+            "31880: from 10.1.0.0/24 ipproto tcp -> 20001: default dev nsm-0",
+        ]
+    );
 }
 
 async fn an_interface_that_was_down_gets_its_routes_back_and_no_rule_changes<M: Machine>(
