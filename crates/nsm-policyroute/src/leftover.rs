@@ -19,6 +19,8 @@ pub struct Leftovers {
     orphans: BTreeMap<Place, Instant>,
     /// When a removal that failed is tried again.
     again: Option<Instant>,
+    /// Until when nothing is tried on its own, after a try has failed.
+    put_off: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +76,7 @@ impl Leftovers {
     /// Takes note that everything else has been tried again.
     pub fn tried(&mut self) {
         self.again = None;
+        self.put_off = None;
     }
 
     /// Takes note that a close has named a rule.
@@ -101,6 +104,12 @@ impl Leftovers {
         self.again = Some(self.again.map_or(at, |former| former.min(at)));
     }
 
+    /// Takes note that what was due could not even be looked at: no call that fails meanwhile
+    /// brings the next try forward.
+    pub fn put_off(&mut self, until: Instant) {
+        self.put_off = Some(until);
+    }
+
     /// Forgets a rule that has been removed.
     pub fn forget(&mut self, rule: &Rule) {
         self.waiting.remove(rule);
@@ -119,7 +128,8 @@ impl Leftovers {
     pub fn next(&self, grace: Duration, settle: Duration) -> Option<Instant> {
         let rules = self.waiting.values().map(|waiting| waiting.since + grace);
         let orphans = self.orphans.values().map(|since| *since + settle);
-        rules.chain(orphans).chain(self.again).min()
+        let next = rules.chain(orphans).chain(self.again).min();
+        next.max(next.and(self.put_off))
     }
 
     /// Whether nothing waits.

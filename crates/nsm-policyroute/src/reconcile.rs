@@ -60,9 +60,12 @@ impl<N: Namespace> Reconciler<'_, N> {
             if matches!(change, Change::Close { .. }) && !matches!(error, Error::Removal { .. }) {
                 space.owed.extend(turn.dropped);
             }
+            let again = Instant::now() + self.config.grace;
             if space.is_in_debt() {
-                let again = Instant::now() + self.config.grace;
                 space.leftovers.try_again(again);
+            }
+            if matches!(change, Change::Timer) {
+                space.leftovers.put_off(again);
             }
         }
         space.standing.leftovers = space.leftovers.len() as i64;

@@ -231,7 +231,7 @@ impl<N: Namespace> Turn<N> {
         if let Change::Request { connection, .. } | Change::Close { connection, .. } = change {
             self.settle_home(connection, result.is_err());
         }
-        self.set_timer(result.is_err() && matches!(change, Change::Timer));
+        self.set_timer();
         self.registry.retire(&self.slot, &mut self.space);
         drop(self.permit);
         result
@@ -253,13 +253,11 @@ impl<N: Namespace> Turn<N> {
     }
 
     /// Wakes up when the next left-over's time has come.
-    fn set_timer(&self, failed: bool) {
+    fn set_timer(&self) {
         let grace = self.registry.config.grace;
         let settle = self.registry.config.settle();
         let next = self.space.leftovers.next(grace, settle);
-        let timer = next.map(|next| {
-            // What has just failed is not tried again at once.
-            let at = if failed { Instant::now() + grace } else { next };
+        let timer = next.map(|at| {
             let registry: Weak<Registry<N>> = Arc::downgrade(&self.registry);
             let slot = Arc::downgrade(&self.slot);
             Handle::current().spawn(async move {

@@ -2,7 +2,7 @@
 
 use crate::{GRACE, cases, pass};
 use nsm_netlink::fault::{Effect, Fault};
-use nsm_netlink::{OpKind, Route};
+use nsm_netlink::{Errno, OpKind, Route};
 use policyroute_suite::{Draft, Machine, Pod, Process, connection, policy, rule};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ cases![
     an_answer_without_policies_takes_back_what_the_request_still_names,
     a_rule_of_ours_with_a_condition_that_no_policy_has_is_a_left_over,
     what_is_due_while_nothing_can_be_read_is_tried_in_measured_steps,
+    a_call_that_fails_does_not_bring_the_next_try_forward,
     the_namespace_is_let_go_when_the_last_left_over_has_gone,
 ];
 
@@ -193,6 +194,30 @@ async fn what_is_due_while_nothing_can_be_read_is_tried_in_measured_steps<M: Mac
     assert!((9..=20).contains(&opens), "{opens}");
     pod.faults.clear();
     pass(GRACE).await;
+    assert_eq!(pod.ours(), NEW);
+}
+
+async fn a_call_that_fails_does_not_bring_the_next_try_forward<M: Machine>(pod: Pod<M>) {
+    left_by_a_former_process(&pod, "nsm-1").await;
+    pod.delete_link("nsm-1");
+    let process = Process::start(&pod);
+    process.request(&new()).await.unwrap();
+    pod.faults.set(Fault::once(
+        OpKind::DumpLinks,
+        1,
+        Effect::Errno(Errno::EPERM),
+    ));
+    pass(GRACE).await;
+    assert_eq!(pod.faults.unconsumed(), []);
+    assert_eq!(pod.ours().len(), 2);
+
+    let elsewhere = connection("elsewhere").by("nsm-1");
+    let elsewhere = elsewhere.policy(policy().from("10.1.0.3"));
+    process.request(&elsewhere).await.unwrap_err();
+    pass(GRACE - SECOND).await;
+    assert_eq!(pod.ours().len(), 2);
+
+    pass(SECOND).await;
     assert_eq!(pod.ours(), NEW);
 }
 
