@@ -164,9 +164,11 @@ impl Planner<'_, '_> {
             });
         }
         let stays = if serves { keeper } else { seat.keeper };
+        let view = self.view;
         let others = stands
             .iter()
-            .filter(|rule| stays.is_none_or(|stays| !std::ptr::eq(stays, **rule)));
+            .filter(|rule| stays.is_none_or(|stays| !std::ptr::eq(stays, **rule)))
+            .filter(|rule| !is_needed(rule, desired, table, view));
         self.plan.remove.extend(others.map(|rule| Step {
             op: Op::DelRule((*rule).clone()),
             unit: Some(unit),
@@ -281,6 +283,20 @@ impl Planner<'_, '_> {
             self.plan.probe = Some(probe(self.goal.band, self.view.owner));
         }
     }
+}
+
+/// Whether a rule too many still leads to a prefix whose claimants wait for an interface, and the
+/// table that the selector has does not: without it that traffic would take the main table.
+fn is_needed(rule: &Rule, desired: &Desired, table: u32, view: &View<'_>) -> bool {
+    let leads = |table: u32, prefix: &IpNet| {
+        let mut routes = view.routes((desired.family(), table)).iter();
+        routes.any(|it| it.kind == RouteKind::Unicast && it.prefix == *prefix)
+    };
+    let mut waits = desired
+        .prefixes
+        .iter()
+        .filter(|prefix| !desired.content.contains_key(prefix));
+    waits.any(|prefix| leads(rule.table, prefix) && !leads(table, prefix))
 }
 
 /// A route as it is ours: a leg that hides its mark is somebody else's under any other.

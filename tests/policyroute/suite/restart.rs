@@ -8,6 +8,7 @@ cases![
     links_that_were_remade_get_only_their_routes_back,
     links_that_were_remade_get_only_their_routes_back_in_parallel,
     duplicates_of_a_wanted_rule_are_removed_with_their_tables,
+    a_duplicate_that_serves_stays_while_the_interface_of_the_kept_rule_is_away,
     a_rule_at_another_priority_is_moved_before_the_old_one_goes,
     a_dead_rule_of_ours_does_not_win_over_the_new_one,
     what_was_lost_in_one_family_is_back_and_the_other_is_kept,
@@ -68,6 +69,52 @@ async fn duplicates_of_a_wanted_rule_are_removed_with_their_tables<M: Machine>(p
         .into_iter()
         .filter(|event| event.change == Change::Added);
     assert_eq!(came.count(), 0);
+}
+
+/// Without it the policy's traffic would leave by the main table.
+async fn a_duplicate_that_serves_stays_while_the_interface_of_the_kept_rule_is_away<M: Machine>(
+    pod: Pod<M>,
+) {
+    let kept = "31745: from 10.1.0.1 -> 20000: default dev nsm-0";
+    let duplicate = "31745: from 10.1.0.1 -> 20005: default dev nsm-1";
+    for (wanted_meanwhile, rest) in [
+        (policy().from("10.1.0.2"), ""),
+        (
+            policy().from("10.1.0.1").route("10.9.0.0/16", ""),
+            "10.9.0.0/16 dev nsm-1",
+        ),
+    ] {
+        pod.add_link("nsm-0");
+        pod.add_link("nsm-1");
+        let process = Process::start(&pod);
+        let asked = connection("c").policy(policy().from("10.1.0.1"));
+        process.request(&asked).await.unwrap();
+        pod.add_rule(&rule(31745, "10.1.0.1/32", 20005, 78));
+        let default = pod.foreign_default(20005, "nsm-1", "");
+        pod.add_route(&nsm_netlink::Route {
+            protocol: 78,
+            ..default
+        });
+        pod.set_down("nsm-0");
+
+        let meanwhile = connection("other").by("nsm-1").policy(wanted_meanwhile);
+        process.request(&meanwhile).await.unwrap();
+        assert_eq!(
+            pod.ours()[..2],
+            [
+                format!("31745: from 10.1.0.1 -> 20000: {rest}"),
+                duplicate.to_owned()
+            ]
+        );
+
+        process.close(&meanwhile).await.unwrap();
+        pod.set_up("nsm-0");
+        process.request(&asked).await.unwrap();
+        assert_eq!(pod.ours(), [kept]);
+        process.close(&asked).await.unwrap();
+        pod.delete_link("nsm-0");
+        pod.delete_link("nsm-1");
+    }
 }
 
 async fn a_rule_at_another_priority_is_moved_before_the_old_one_goes<M: Machine>(pod: Pod<M>) {

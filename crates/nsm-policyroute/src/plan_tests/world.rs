@@ -124,7 +124,8 @@ impl World {
 
     /// The prefixes that a selector's traffic finds a route for behind some rule of ours.
     pub(super) fn served(&self, selector: &Selector) -> BTreeSet<IpNet> {
-        let rules = self.ours().filter(|rule| rule.selector == *selector);
+        let policy = |rule: &&Rule| rule.is_plain() && rule.selector == *selector;
+        let rules = self.ours().filter(policy);
         rules
             .flat_map(|rule| self.unicast(rule))
             .map(|route| route.prefix)

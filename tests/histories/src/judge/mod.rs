@@ -131,9 +131,10 @@ impl Case<'_> {
             && self.left.owed_routes.is_empty()
             && self.before.probes(self.owner).next().is_none()
             && as_if_unchanged.judge().is_empty()
-            // Without an interface nothing must be done, and spare rules may go.
+            // Where an interface is missing less must be done, and spare rules may go.
             && self.turn.claims.selectors().iter().all(|selector| {
-                !self.turn.claims.content(selector, self.before).is_empty()
+                let content = self.turn.claims.content(selector, self.before);
+                content.len() == self.turn.claims.prefixes(selector).len()
                     || self.before.rules_of(self.owner, selector).len() <= 1
             })
     }

@@ -1,7 +1,7 @@
 use super::{Case, Fate, Kind, Problem};
 use crate::picture::Life;
 use crate::wants::priority;
-use nsm_netlink::{Rule, Selector};
+use nsm_netlink::{RouteKind, Rule, Selector};
 
 impl Case<'_> {
     /// S2: for each selector that is wanted one rule, at its own priority; of those that nobody
@@ -32,13 +32,14 @@ impl Case<'_> {
             }
             return;
         }
-        let Some(rule) = stands.first() else {
+        let Some(rule) = self.kept(&stands) else {
             if !self.has_run_out() {
                 problems.push(Problem::lacks(selector, format!("{name} has no rule")));
             }
             return;
         };
-        for rule in &stands[1..] {
+        let spare = stands.iter().filter(|other| **other != rule);
+        for rule in spare.filter(|spare| !self.leads_meanwhile(spare, rule)) {
             problems.push(Problem::rule_too_many(rule, "a second rule of one policy"));
         }
         if rule.priority != priority(selector) {
@@ -49,6 +50,30 @@ impl Case<'_> {
             );
             problems.push(Problem::lacks(selector, text));
         }
+    }
+
+    /// Of several rules of one policy the one that stands for it.
+    fn kept<'r>(&self, stands: &[&'r Rule]) -> Option<&'r Rule> {
+        let is_kept = |rule: &&&Rule| {
+            let mut spare = stands.iter().filter(|other| other != rule);
+            spare.all(|spare| self.leads_meanwhile(spare, rule))
+        };
+        stands.iter().find(is_kept).or(stands.first()).copied()
+    }
+
+    /// A rule too many stays while it leads where the one that stands for the policy will only
+    /// when a claimant's interface is there: that traffic would take the main table.
+    fn leads_meanwhile(&self, spare: &Rule, kept: &Rule) -> bool {
+        let claims = &self.turn.claims;
+        let content = claims.content(&spare.selector, self.before);
+        let leads = |rule: &Rule, prefix| {
+            let mut routes = self.after.routes_in((rule.family(), rule.table));
+            routes.any(|route| route.kind == RouteKind::Unicast && route.prefix == prefix)
+        };
+        let prefixes = claims.prefixes(&spare.selector).into_iter();
+        let mut waits = prefixes.filter(|prefix| !content.contains_key(prefix));
+        self.before.rules.contains(spare)
+            && waits.any(|prefix| leads(spare, prefix) && !leads(kept, prefix))
     }
 
     /// Whether no table is free, so that a policy of another connection may have to go without.
