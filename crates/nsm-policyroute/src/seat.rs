@@ -43,7 +43,7 @@ pub fn seats<'a>(goal: &Goal<'_>, view: &View<'a>) -> Vec<Option<Seat<'a>>> {
         .filter(|id| !view.is_used(id.get()) && !remembered.contains(id));
     let orphans = orphans(view);
     fill(&mut seats, goal, &mut taken, |desired, taken| {
-        partner(desired, view, taken)
+        partner(desired, goal, view, taken)
             .or_else(|| orphan(desired, &orphans, goal, view, taken))
             .or_else(|| free.find(|id| !taken.ids.contains(id)))
     });
@@ -120,10 +120,17 @@ fn keep<'a>(
     })
 }
 
-/// The table of the same policy's rule in the other family.
-fn partner(desired: &Desired, view: &View<'_>, taken: &Taken) -> Option<TableId> {
+/// The table of the same policy's rule in the other family. Routes of ours in it that no rule looks
+/// up may be another process's that is about to: then it is left alone, as any such table is.
+fn partner(desired: &Desired, goal: &Goal<'_>, view: &View<'_>, taken: &Taken) -> Option<TableId> {
     let table = *taken.groups.get(&desired.group())?;
-    is_open(desired, table, view, taken).then_some(table)
+    let place = (desired.family(), table.get());
+    let is_free = || {
+        let edit = content::edit(desired, table.get(), goal, view);
+        !edit.extra && (edit.is_empty() || goal.orphans.contains(&place))
+    };
+    let is_left = view.routes(place).is_empty() || is_free();
+    (is_left && is_open(desired, table, view, taken)).then_some(table)
 }
 
 /// The table that the selector had when it was seated last: its routes may still be there.

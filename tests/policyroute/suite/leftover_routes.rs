@@ -11,6 +11,8 @@ cases![
     a_route_that_is_asked_for_and_not_answered_goes_at_once,
     routes_that_no_rule_looks_up_go_at_once,
     routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while,
+    nor_are_they_taken_for_the_other_family_of_a_policy,
+    routes_of_this_interface_are_taken_for_the_other_family_of_a_policy,
 ];
 
 async fn a_route_of_the_claimants_interface_that_nobody_wants_goes_at_once<M: Machine>(
@@ -107,6 +109,54 @@ async fn routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_p
     assert_eq!(pod.ours(), [ours, "20000: default dev nsm-1"]);
     pass(Duration::from_secs(10)).await;
     assert_eq!(pod.ours(), [ours]);
+}
+
+/// The table id is the other family's, and would be shared.
+async fn nor_are_they_taken_for_the_other_family_of_a_policy<M: Machine>(pod: Pod<M>) {
+    left_in_both_families(&pod, "nsm-1");
+
+    let process = Process::start(&pod);
+    process.request(&both_families()).await.unwrap();
+
+    let ours = [
+        "32310: from all ipproto udp dport 6666 -> 20000: default dev nsm-0",
+        "32310: from all ipproto udp dport 6666 -> 20001: default dev nsm-0",
+    ];
+    assert_eq!(pod.ours()[..2], ours);
+    assert_eq!(pod.ours()[2..], ["20000: 2001:db8:9::/48 dev nsm-1"]);
+    pass(Duration::from_secs(10)).await;
+    assert_eq!(pod.ours(), ours);
+}
+
+async fn routes_of_this_interface_are_taken_for_the_other_family_of_a_policy<M: Machine>(
+    pod: Pod<M>,
+) {
+    left_in_both_families(&pod, "nsm-0");
+
+    Process::start(&pod)
+        .request(&both_families())
+        .await
+        .unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        ["32310: from all ipproto udp dport 6666 -> 20000: default dev nsm-0"; 2]
+    );
+}
+
+fn both_families() -> Draft {
+    connection("c")
+        .source("172.16.1.2/32")
+        .source("2001:db8::2/128")
+        .policy(policy().udp(6666))
+}
+
+/// Just what such a policy wants in IPv4, and another route by `dev` in IPv6; no rule.
+fn left_in_both_families<M: Machine>(pod: &Pod<M>, dev: &str) {
+    pod.add_link("nsm-0");
+    pod.add_link("nsm-1");
+    add_route(pod, "0.0.0.0/0", "nsm-0");
+    add_route(pod, "2001:db8:9::/48", dev);
 }
 
 fn old() -> Draft {

@@ -46,7 +46,8 @@ impl Case<'_> {
             .collect()
     }
 
-    fn fate_of_table(&self, place: Place) -> Fate {
+    /// What becomes of the routes of a table that no rule of ours looks up.
+    pub(super) fn fate_of_table(&self, place: Place) -> Fate {
         let had_rule = self
             .before
             .lookups(place)

@@ -1,4 +1,5 @@
-use super::{Case, Kind, Problem, same_way};
+use super::tables::Stay;
+use super::{Case, Fate, Kind, Problem, same_way};
 use crate::picture::{Place, is_hidden};
 use crate::wants::{in_other_family, priority};
 use nsm_netlink::{Route, Rule, Selector};
@@ -88,7 +89,11 @@ impl Case<'_> {
             return Some(format!("its routes stand in table {last}"));
         }
         let has_routes = self.before.routes_in(place).next().is_some();
-        if has_routes && !comes_back && !self.held_just_that(&rule.selector, place) {
+        if has_routes
+            && !comes_back
+            && !self.held_just_that(&rule.selector, place)
+            && !self.is_cleared_for_its_partner(rule)
+        {
             return Some(format!("table {table} held routes of another policy"));
         }
         None
@@ -202,6 +207,16 @@ impl Case<'_> {
         let stands = self.after.rules_of(self.owner, &other);
         self.turn.claims.has(&other).then_some(())?;
         stands.first().map(|rule| rule.table)
+    }
+
+    /// A table with the id of the other family whose routes nobody else is about to use: it is
+    /// given without those that are not wanted.
+    fn is_cleared_for_its_partner(&self, rule: &Rule) -> bool {
+        let place = (rule.family(), rule.table);
+        let mut ways = self.after.own_ways(self.owner, place);
+        self.is_with_its_partner(rule)
+            && self.fate_of_table(place) != Fate::Stays
+            && ways.all(|way| self.stay(&rule.selector, way) == Stay::Wanted)
     }
 
     fn is_with_its_partner(&self, rule: &Rule) -> bool {
