@@ -259,4 +259,50 @@ mod tests {
 
         assert_eq!((desired.len(), conflicts.len()), (1, 0));
     }
+
+    #[test]
+    fn claims_are_empty_until_somebody_wants_something_and_after_the_last_has_gone() {
+        let mut claims = Claims::default();
+        assert!(claims.is_empty());
+
+        claims.set(id("a"), "nsm-0".to_owned(), Vec::new());
+        assert!(!claims.is_empty());
+
+        claims.end(&id("a"));
+        assert!(claims.is_empty());
+    }
+
+    #[test]
+    fn the_tables_of_selectors_that_nobody_wants_any_more_are_given_up_and_no_others() {
+        let (mut claims, _) = two_on_one_selector();
+        let [kept, left] = ["10.1.0.1/32", "10.1.0.2/32"].map(|from| want(from, "172.16.1.1"));
+        claims.set(id("c"), "nsm-0".to_owned(), vec![left.clone()]);
+        let [first, second] = [20000, 20001].map(|table| TableId::new(table).unwrap());
+        claims.remember([(kept.selector, first), (left.selector, second)].into());
+        assert_eq!(claims.given_up().count(), 0);
+
+        claims.end(&id("c"));
+        assert!(claims.given_up().eq([(Family::V4, 20001)]));
+
+        claims.end(&id("a"));
+        assert_eq!(claims.given_up().count(), 1, "another claims it still");
+    }
+
+    #[test]
+    fn what_the_connection_at_hand_wants_is_known_as_its_own_and_nothing_else() {
+        let (mut claims, links) = two_on_one_selector();
+        claims.set(
+            id("b"),
+            "nsm-1".to_owned(),
+            vec![Want {
+                index: 7,
+                ..want("10.1.0.2/32", "172.16.2.1")
+            }],
+        );
+
+        let (desired, _) = claims.desired(Some(&id("b")), &links, Band::DEFAULT);
+
+        let own: Vec<_> = desired.iter().map(|desired| desired.own).collect();
+        assert_eq!(own, [None, Some(7)]);
+    }
 }

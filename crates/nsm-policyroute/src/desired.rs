@@ -81,3 +81,33 @@ pub struct Conflict {
     /// The connection that wants it otherwise.
     pub other: ConnectionId,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(family: Family, from: Option<&str>) -> Selector {
+        let selector = Selector {
+            from: from.map(|from| from.parse().unwrap()),
+            proto: Some(17),
+            ..Selector::any(family)
+        };
+        Desired::new(selector, 30000, None).group()
+    }
+
+    #[test]
+    fn policies_that_differ_only_in_family_are_one_group() {
+        assert_eq!(group(Family::V4, None), group(Family::V6, None));
+    }
+
+    #[test]
+    fn policies_with_a_from_are_groups_of_their_own() {
+        let v4 = group(Family::V4, Some("10.1.0.1/32"));
+        let v6 = group(Family::V6, Some("2001:db8::1/128"));
+
+        assert_ne!(v4, v6);
+        assert_eq!([v4.family, v6.family], Family::ALL);
+        assert_ne!(v4, group(Family::V4, Some("10.1.0.2/32")));
+        assert_ne!(v4, group(Family::V4, None));
+    }
+}

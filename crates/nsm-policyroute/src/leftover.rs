@@ -207,6 +207,46 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_could_not_be_removed_waits_anew_and_goes_though_it_works() {
+        let (mut left, refused) = (Leftovers::default(), rule(1));
+        let start = Instant::now();
+        left.name(&refused, start);
+
+        let failed = start + GRACE;
+        left.postpone(&refused, failed);
+        left.observe(&[(&refused, false)].into(), failed + GRACE / 2);
+
+        assert_eq!(left.next(GRACE, SETTLE), Some(failed + GRACE));
+        assert!(left.due(failed + GRACE / 2, GRACE).is_empty());
+        assert_eq!(left.due(failed + GRACE, GRACE), [refused].into());
+    }
+
+    #[test]
+    fn a_rule_that_could_not_be_removed_waits_though_nobody_had_noted_it() {
+        let (mut left, refused) = (Leftovers::default(), rule(1));
+        let start = Instant::now();
+
+        left.postpone(&refused, start);
+
+        assert_eq!(left.due(start + GRACE, GRACE), [refused].into());
+    }
+
+    #[test]
+    fn a_rule_that_has_been_removed_waits_no_more() {
+        let (mut left, removed, other) = (Leftovers::default(), rule(1), rule(2));
+        let start = Instant::now();
+        left.name(&removed, start);
+        left.name(&other, start + SETTLE);
+
+        left.forget(&removed);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left.next(GRACE, SETTLE), Some(start + SETTLE + GRACE));
+
+        left.forget(&other);
+        assert!(left.is_idle());
+    }
+
+    #[test]
     fn a_table_without_a_rule_goes_when_it_is_still_without_one_after_a_while() {
         let mut left = Leftovers::default();
         let start = Instant::now();
