@@ -3,8 +3,8 @@
 use crate::cases;
 use nsm_api::connection::Mechanism;
 use nsm_chain::{Call, ErrorKind};
-use nsm_netlink::Errno;
 use nsm_netlink::fault::{Effect, Fault};
+use nsm_netlink::{Errno, OpKind};
 use policyroute_suite::{
     Draft, Machine, Pod, PolicyDraft, Process, assert_fails, connection, policy,
 };
@@ -16,6 +16,7 @@ cases![
     an_interface_that_is_down_is_named,
     a_refresh_whose_interface_has_gone_fails_and_leaves_the_rules,
     an_interface_without_ipv6_takes_no_ipv6_policy,
+    a_kernel_without_ipv6_takes_no_ipv6_policy,
     a_missing_permission_is_told,
 ];
 
@@ -104,6 +105,33 @@ async fn an_interface_without_ipv6_takes_no_ipv6_policy<M: Machine>(pod: Pod<M>)
         &["policy 1", "default via fe80::1"],
     );
     assert_eq!(pod.snapshot(), before);
+}
+
+/// It knows neither such routes nor such rules, and says so in two ways.
+async fn a_kernel_without_ipv6_takes_no_ipv6_policy<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    process.request(&one()).await.unwrap();
+    let before = pod.snapshot();
+    let both = one().policy(policy().from("2001:db8::1"));
+
+    for (op, errno) in [
+        (OpKind::AddRoute, Errno::EOPNOTSUPP),
+        (OpKind::AddRule, Errno::EAFNOSUPPORT),
+    ] {
+        pod.faults.set(Fault::once(op, 1, Effect::Errno(errno)));
+
+        let answer = process.request(&both).await;
+
+        let operation = op.to_string();
+        let says = ["policy 1", &operation, errno.desc()];
+        assert_fails(answer, ErrorKind::Unimplemented, &says);
+        assert_eq!(pod.snapshot(), before);
+    }
+    assert_eq!(pod.faults.unconsumed(), []);
+    pod.asked.take();
+    process.request(&one()).await.unwrap();
+    assert_eq!(pod.asked.take().writes(), 0);
 }
 
 async fn a_missing_permission_is_told<M: Machine>(pod: Pod<M>) {

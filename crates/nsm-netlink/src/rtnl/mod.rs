@@ -200,6 +200,17 @@ fn nothing<T>() -> Dump<T> {
     }
 }
 
+/// Where the kernel has no IPv6, there are no rules and routes of it.
+fn nothing_without<T>(
+    family: Family,
+    dump: Result<Dump<T>, KernelError>,
+) -> Result<Dump<T>, KernelError> {
+    match dump {
+        Err(error) if family == Family::V6 && is_family_missing(&error) => Ok(nothing()),
+        other => other,
+    }
+}
+
 /// Whether the kernel says that it has no such family.
 fn is_family_missing(error: &KernelError) -> bool {
     matches!(
@@ -242,10 +253,7 @@ impl Kernel for Rtnl {
                 Ok(())
             },
         );
-        match dump {
-            Err(error) if family == Family::V6 && is_family_missing(&error) => Ok(nothing()),
-            other => other,
-        }
+        nothing_without(family, dump)
     }
 
     fn routes(
@@ -260,8 +268,7 @@ impl Kernel for Rtnl {
             |requests| route::dump(requests, family, table),
             |payload, routes| route::decode(payload, family, &tables, routes),
         );
-        match dump {
-            Err(error) if family == Family::V6 && is_family_missing(&error) => Ok(nothing()),
+        match nothing_without(family, dump) {
             // Asked for one table, IPv4 refuses where it does not exist.
             Err(error) if table.is_some() && error.errno() == Some(Errno::ENOENT) => Ok(nothing()),
             other => other,

@@ -5,8 +5,12 @@ mod route;
 mod rule;
 
 use super::wire::{Malformed, Messages, Requests};
-use super::{address, answer::verdict, link, route as route_codec, rule as rule_codec};
-use crate::{Attributes, Errno, Family, Hop, Placement, Route, Rule, Selector};
+use super::{
+    address, answer::verdict, link, nothing_without, route as route_codec, rule as rule_codec,
+};
+use crate::{
+    Attributes, Dump, Errno, Family, Hop, KernelError, OpKind, Placement, Route, Rule, Selector,
+};
 use ipnet::IpNet;
 use nix::libc;
 use proptest::prelude::*;
@@ -63,6 +67,47 @@ fn a_refusal_is_read_with_its_text() {
     assert_eq!(message.sequence, 7);
     assert_eq!(refusal.errno, Errno::EINVAL);
     assert_eq!(refusal.to_string(), "Invalid argument (Invalid x)");
+}
+
+/// A kernel without IPv6 knows no family of rules of that number.
+#[test]
+fn a_family_that_the_kernel_does_not_have_has_no_rules_and_no_routes() {
+    for errno in [Errno::EAFNOSUPPORT, Errno::EPFNOSUPPORT, Errno::EOPNOTSUPP] {
+        let dump = nothing_without(Family::V6, refused(errno)).unwrap();
+
+        assert_eq!((dump.items.len(), dump.reads), (0, 0), "{errno}");
+    }
+}
+
+/// There is no kernel without IPv4, so it is a fault there.
+#[test]
+fn what_else_a_dump_is_refused_for_is_an_error() {
+    for (family, errno) in [
+        (Family::V6, Errno::EPERM),
+        (Family::V6, Errno::ENOENT),
+        (Family::V6, Errno::EINVAL),
+        (Family::V4, Errno::EAFNOSUPPORT),
+        (Family::V4, Errno::EOPNOTSUPP),
+    ] {
+        let error = nothing_without(family, refused(errno)).unwrap_err();
+
+        assert_eq!(error.errno(), Some(errno), "{family}");
+    }
+    let lost = nothing_without(Family::V6, Err::<Dump<Rule>, _>(KernelError::AnswersLost));
+    assert!(matches!(lost, Err(KernelError::AnswersLost)));
+}
+
+/// As the kernel answers a dump that it does not begin.
+fn refused(errno: Errno) -> Result<Dump<Rule>, KernelError> {
+    let mut sent = bytes("24000000 0200 0000 07000000 00000000");
+    sent.extend((-(errno as i32)).to_ne_bytes());
+    sent.extend(bytes("1c000000 2200 0103 07000000 00000000"));
+    let message = Messages(&sent).next().unwrap().unwrap();
+    let source = verdict(&message).unwrap().unwrap_err();
+    Err(KernelError::Refused {
+        op: OpKind::DumpRules,
+        source,
+    })
 }
 
 #[test]

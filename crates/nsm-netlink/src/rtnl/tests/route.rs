@@ -1,5 +1,5 @@
 use super::{EVERY_TABLE, address, bytes, net, payload, read_routes};
-use crate::rtnl::route;
+use crate::rtnl::{route, wire::af};
 use crate::{Family, Hop, Part, Placement, Route, RouteKind};
 use nix::libc;
 use std::net::{IpAddr, Ipv6Addr};
@@ -151,6 +151,66 @@ fn routes_of_other_tables_and_cached_ones_are_left_out() {
     route::decode(&written, Family::V6, &EVERY_TABLE, &mut routes).unwrap();
 
     assert!(routes.is_empty());
+}
+
+/// A kernel without IPv6 answers a dump of it with the routes of all families that it has.
+#[test]
+fn routes_of_another_family_than_was_asked_for_are_left_out() {
+    let v4 = [
+        Route::unicast(20_000, net("0.0.0.0/0"), 3, address("172.16.1.1"), 78),
+        Route::unicast(20_000, net("10.9.0.0/16"), 3, None, 78),
+        Route::unreachable(20_000, net("10.8.0.0/16"), 78),
+    ];
+    let v6 = [
+        Route::unicast(20_000, net("::/0"), 3, address("fd00::1"), 78),
+        Route::unicast(20_000, net("fd00::/8"), 3, None, 78),
+    ];
+    let message =
+        |route: &Route| payload(|requests| route::add(requests, route, Placement::Append));
+    let mut messages: Vec<Vec<u8>> = v4.iter().chain(&v6).map(message).collect();
+    // Of a family that is none of ours, and with what makes no sense in ours: `AF_MPLS` labels.
+    messages.push(bytes(
+        "1c140000fe0402010000000008000f00fe000000070001000006410008000400030000 00",
+    ));
+
+    for (family, expected) in [(Family::V4, &v4[..]), (Family::V6, &v6)] {
+        let mut routes = Vec::new();
+        for message in &messages {
+            route::decode(message, family, &EVERY_TABLE, &mut routes).unwrap();
+        }
+        assert_eq!(routes, expected);
+    }
+}
+
+#[test]
+fn the_legs_of_a_route_of_another_family_are_left_out() {
+    let v4 = bytes(
+        "02100000fc4e00010000000008000f00204e0000080001000a09000034000900100004020300000008000500
+         ac1001fe2000000003000000160012000a00fd0100000000000000000000000000090000",
+    );
+    let v6 = bytes(
+        "0a300000fc4e00010000000008000f00204e000014000100fd09000000000000000000000000000008000600
+         000400003c0009001c0000020300000014000500fd0100000000000000000000000000fe1c00000003000000
+         14000500fd0100000000000000000000000000fd24000c000000000000000000000000000000000000000000
+         0000000000000000000000000500140000000000",
+    );
+
+    assert_eq!(read_routes(&v4, Family::V4).unwrap().len(), 2);
+    assert_eq!(read_routes(&v6, Family::V6).unwrap().len(), 2);
+    assert_eq!(read_routes(&v4, Family::V6), Ok(vec![]));
+    assert_eq!(read_routes(&v6, Family::V4), Ok(vec![]));
+}
+
+/// Taken for one of IPv6 it would name no prefix that exists.
+#[test]
+fn a_route_whose_prefix_is_of_another_family_than_its_head_is_no_route() {
+    for (family, other) in [(Family::V4, "fd00::/8"), (Family::V6, "10.0.0.0/8")] {
+        let route = Route::unicast(20_000, net(other), 3, None, 78);
+        let mut message = payload(|requests| route::add(requests, &route, Placement::Append));
+        message[0] = af(family);
+
+        assert!(read_routes(&message, family).is_err(), "{family}");
+    }
 }
 
 #[test]

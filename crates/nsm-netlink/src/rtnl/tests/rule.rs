@@ -102,3 +102,19 @@ fn a_full_mask_without_a_mark_is_a_condition_and_stays() {
 
     assert_eq!(rule::decode(&written, Family::V4).unwrap(), Some(rule));
 }
+
+/// A kernel without IPv6 may answer a dump of it with the rules of all families that it has.
+#[test]
+fn a_rule_of_another_family_than_was_asked_for_is_left_out() {
+    for (family, other) in [(Family::V4, Family::V6), (Family::V6, Family::V4)] {
+        for rule in [
+            full(family),
+            Rule::lookup(1, Selector::any(family), 254, 78),
+        ] {
+            let written = payload(|requests| rule::add(requests, &rule));
+
+            assert_eq!(rule::decode(&written, other), Ok(None));
+            assert_eq!(rule::decode(&written, family), Ok(Some(rule)));
+        }
+    }
+}
