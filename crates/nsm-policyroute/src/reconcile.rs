@@ -2,6 +2,7 @@
 
 use crate::actual::View;
 use crate::config::Config;
+use crate::desired::Desired;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics, Standing};
 use crate::plan::{self, Goal, Plan};
@@ -203,12 +204,21 @@ impl<N: Namespace> Reconciler<'_, N> {
         for place in orphans {
             space.leftovers.forget_orphan(place);
         }
-        for (selector, table) in &plan.tables {
+        let mut tables = plan.tables;
+        for unit in &written.failed {
+            // What could not be installed has the table that it had.
+            let Desired { selector, seat, .. } = &desired[*unit];
+            match *seat {
+                Some(seat) => drop(tables.insert(selector.clone(), seat)),
+                None => drop(tables.remove(selector)),
+            }
+        }
+        for (selector, table) in &tables {
             let place = (selector.family, table.get());
             space.leftovers.forget_orphan(place);
         }
         space.claims = turn.claims.clone();
-        space.claims.remember(plan.tables);
+        space.claims.remember(tables);
         space.report(seen.reports);
         self.remember(space, change, written).map_err(Halt::Error)
     }
@@ -357,7 +367,7 @@ fn unclaimed<'a>(turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
 }
 
 /// How many writes restore what stood before and what nobody has asked to be otherwise.
-fn drift(plan: &Plan, turn: &Turn, desired: &[crate::desired::Desired]) -> u64 {
+fn drift(plan: &Plan, turn: &Turn, desired: &[Desired]) -> u64 {
     let repaired = plan.steps().filter_map(|step| step.unit).filter(|unit| {
         let desired = &desired[*unit];
         desired.seat.is_some() && (desired.own.is_none() || turn.unchanged)

@@ -40,6 +40,8 @@ pub struct Written {
     pub foreign_legs: Vec<Leg>,
     /// Legs that have been made ours.
     pub own_legs: Vec<Leg>,
+    /// Units of other connections that could not be installed.
+    pub failed: Vec<usize>,
     /// What other connections' policies suffer from.
     pub reports: BTreeSet<Report>,
 }
@@ -133,6 +135,7 @@ impl<K: Kernel> Writer<'_, K> {
             self.probe(probe)?;
         }
         for (unit, (op, refusal)) in &progress.failed {
+            written.failed.push(*unit);
             written.reports.insert(Report::NotRepaired {
                 selector: self.desired[*unit].selector.clone(),
                 reason: format!("cannot {}: {refusal}", op.kind()),

@@ -4,7 +4,9 @@ use crate::{GRACE, cases, pass};
 use nsm_chain::ErrorKind;
 use nsm_netlink::fault::{Effect, Fault};
 use nsm_netlink::{Errno, OpKind};
-use policyroute_suite::{Draft, Machine, Pod, Process, assert_fails, connection, policy, warnings};
+use policyroute_suite::{
+    Draft, Machine, Pod, Process, assert_fails, connection, policy, rule, warnings,
+};
 
 cases![
     a_refused_addition_fails_the_first_request_and_leaves_nothing,
@@ -13,6 +15,7 @@ cases![
     a_refused_removal_does_not_fail_the_request_and_is_tried_again,
     a_broken_link_of_another_connection_is_not_our_error,
     a_repair_for_another_connection_that_is_refused_is_not_our_error,
+    a_repair_that_is_refused_leaves_the_policy_its_table,
     a_refused_addition_of_ours_takes_no_repair_of_others_back_that_stood,
     a_rule_that_a_kernel_stores_without_a_field_is_refused_with_its_name,
 ];
@@ -161,6 +164,28 @@ async fn a_repair_for_another_connection_that_is_refused_is_not_our_error<M: Mac
         assert_eq!(pod.our_routes().len(), 5);
         process.close(&three()).await.unwrap();
     }
+}
+
+/// It would have got another one, which a rule of a former process keeps it from.
+async fn a_repair_that_is_refused_leaves_the_policy_its_table<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    let first = connection("first").policy(policy().from("10.3.0.1"));
+    process.request(&first).await.unwrap();
+    let before = pod.ours();
+    pod.delete_rule(&pod.our_rules()[0]);
+    let former = rule(31745, "10.3.0.2/32", 20000, 78);
+    pod.add_rule(&former);
+
+    pod.faults
+        .set(Fault::once(OpKind::AddRule, 1, Effect::Errno(Errno::EPERM)));
+    let other = connection("other").policy(policy().from("10.1.0.1"));
+    process.request(&other).await.unwrap();
+    assert_eq!(pod.our_rules().len(), 2);
+
+    pod.delete_rule(&former);
+    process.request(&other).await.unwrap();
+    assert_eq!(pod.ours()[1..], before);
 }
 
 async fn a_refused_addition_of_ours_takes_no_repair_of_others_back_that_stood<M: Machine>(
