@@ -4,6 +4,7 @@ use crate::desired::Desired;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics};
 use crate::plan::{Leg, Plan, Step, leg, route_of, rule_of};
+use crate::read;
 use crate::report::Report;
 use nsm_netlink::{Errno, Family, Kernel, KernelError, Op, Owner, Placement, Refusal, Rule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -293,13 +294,14 @@ impl<K: Kernel> Writer<'_, K> {
             .into_iter()
             .partition(|(_, op)| matches!(op, Op::AddRule(_)));
         let standing = self.take_back(rules);
-        let looked_up: BTreeSet<(Family, u32)> = standing
+        let mut looked_up: BTreeSet<(Family, u32)> = standing
             .iter()
             .filter_map(|(_, op)| match op {
                 Op::AddRule(rule) => Some(place(rule)),
                 Op::DelRule(_) | Op::AddRoute(..) | Op::DelRoute(_) => None,
             })
             .collect();
+        looked_up.extend(self.taken_up(&routes));
         let (kept, routes): (Vec<_>, Vec<_>) = routes.into_iter().partition(|(_, op)| match op {
             Op::AddRoute(route, _) => looked_up.contains(&(route.family(), route.table)),
             Op::AddRule(_) | Op::DelRule(_) | Op::DelRoute(_) => false,
@@ -308,6 +310,35 @@ impl<K: Kernel> Writer<'_, K> {
         progress
             .applied
             .extend(standing.into_iter().chain(kept).chain(left));
+    }
+
+    /// The tables among those of added routes that a rule of ours looks up which is not from here.
+    /// To another process of this owner routes without a rule look left, and it may have taken
+    /// them up: they are all that its rule has.
+    fn taken_up(&mut self, routes: &[(usize, Op)]) -> BTreeSet<(Family, u32)> {
+        let places: BTreeSet<(Family, u32)> = routes
+            .iter()
+            .filter_map(|(_, op)| match op {
+                Op::AddRoute(route, _) => Some((route.family(), route.table)),
+                Op::AddRule(_) | Op::DelRule(_) | Op::DelRoute(_) => None,
+            })
+            .collect();
+        let families: BTreeSet<Family> = places.iter().map(|(family, _)| *family).collect();
+        let mut taken_up = BTreeSet::new();
+        for family in families {
+            match read::rules(self.kernel, family, self.owner) {
+                Ok(rules) => {
+                    let news = rules
+                        .iter()
+                        .filter(|rule| self.owner.owns_rule(rule) && !self.before.contains(rule));
+                    taken_up.extend(news.map(place).filter(|place| places.contains(place)));
+                }
+                Err(error) => {
+                    tracing::debug!(error = &error as &dyn std::error::Error, "undo is unseen");
+                }
+            }
+        }
+        taken_up
     }
 
     /// Deletes what was added, the last first, and gives back what may still stand.

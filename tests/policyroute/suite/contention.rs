@@ -2,13 +2,17 @@
 
 use crate::cases;
 use nsm_chain::ErrorKind;
-use nsm_netlink::{Op, OpKind, Route};
+use nsm_netlink::fault::{Effect, Fault};
+use nsm_netlink::{Errno, Op, OpKind, Route};
 use policyroute_suite::{
     Draft, Machine, Pod, Process, assert_fails, connection, policy, request, rule,
 };
 
 cases![
     a_table_that_somebody_takes_meanwhile_is_left_to_him,
+    what_another_process_of_ours_puts_into_it_stays_too,
+    a_repair_that_another_process_was_faster_with_is_not_taken_back,
+    a_table_that_another_process_takes_up_is_not_emptied_by_a_request_that_fails,
     a_rule_of_somebody_on_the_table_that_was_free_is_left_alone,
     whoever_is_always_slower_gives_up_and_leaves_nothing,
     a_rule_that_another_process_of_ours_adds_meanwhile_is_not_doubled,
@@ -38,6 +42,83 @@ async fn a_table_that_somebody_takes_meanwhile_is_left_to_him<M: Machine>(pod: P
     );
     process.close(&two()).await.unwrap();
     assert!(pod.snapshot().routes.contains(&theirs));
+}
+
+/// It looks just like what is written here.
+async fn what_another_process_of_ours_puts_into_it_stays_too<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let world = pod.clone();
+    pod.faults.meanwhile(OpKind::AddRoute, 1, move || {
+        world.add_route(&ours(&world, 20000));
+        world.add_rule(&rule(31745, "10.3.0.1/32", 20000, 78));
+    });
+
+    Process::start(&pod)
+        .call(request(&two(), &pod))
+        .await
+        .unwrap();
+
+    assert_eq!(
+        pod.ours(),
+        [
+            THEIRS,
+            "31745: from 10.1.0.1 -> 20001: default dev nsm-0",
+            "31745: from 10.1.0.2 -> 20002: default dev nsm-0",
+        ]
+    );
+}
+
+async fn a_repair_that_another_process_was_faster_with_is_not_taken_back<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    let first = connection("c").policy(policy().from("10.1.0.1"));
+    process.request(&first).await.unwrap();
+    let before = pod.snapshot();
+    pod.delete_route(&pod.our_routes()[0]);
+    let world = pod.clone();
+    pod.faults.meanwhile(OpKind::AddRoute, 1, move || {
+        world.add_route(&ours(&world, 20000));
+    });
+    pod.faults
+        .set(Fault::once(OpKind::AddRule, 1, Effect::Errno(Errno::EPERM)));
+
+    let answer = process.call(request(&two(), &pod)).await;
+
+    assert_fails(answer, ErrorKind::PermissionDenied, &["policy 1"]);
+    assert_eq!(pod.faults.unconsumed(), []);
+    assert_eq!(pod.snapshot(), before);
+}
+
+/// Routes without a rule look like left ones to another process, which may want just these.
+async fn a_table_that_another_process_takes_up_is_not_emptied_by_a_request_that_fails<
+    M: Machine,
+>(
+    pod: Pod<M>,
+) {
+    pod.add_link("nsm-0");
+    for from in ["10.3.0.1", "10.1.0.1"] {
+        let (world, theirs) = (pod.clone(), rule(31745, &format!("{from}/32"), 20000, 78));
+        pod.faults
+            .meanwhile(OpKind::AddRule, 1, move || world.add_rule(&theirs));
+        pod.faults
+            .set(Fault::once(OpKind::AddRule, 2, Effect::Errno(Errno::EPERM)));
+        let process = Process::start(&pod);
+
+        let answer = process.call(request(&two(), &pod)).await;
+
+        assert_fails(answer, ErrorKind::PermissionDenied, &["policy 1"]);
+        assert_eq!(pod.faults.unconsumed(), []);
+        let theirs = format!("31745: from {from} -> 20000: default dev nsm-0");
+        assert_eq!(pod.ours(), [theirs.as_str()]);
+        process.request(&two()).await.unwrap();
+        assert!(pod.ours().contains(&theirs), "{:?}", pod.ours());
+        process.close(&two()).await.unwrap();
+        for rule in pod.our_rules() {
+            pod.delete_rule(&rule);
+            pod.delete_route(&pod.our_routes()[0]);
+        }
+        assert_eq!(pod.ours(), [""; 0]);
+    }
 }
 
 async fn a_rule_of_somebody_on_the_table_that_was_free_is_left_alone<M: Machine>(pod: Pod<M>) {
@@ -164,6 +245,16 @@ async fn a_foreign_rule_that_comes_and_goes_meanwhile_changes_nothing<M: Machine
     process.call(request(&two(), &pod)).await.unwrap();
 
     assert_eq!(pod.snapshot(), before);
+}
+
+const THEIRS: &str = "31745: from 10.3.0.1 -> 20000: default dev nsm-0";
+
+/// A default route as the element makes it.
+fn ours<M: Machine>(pod: &Pod<M>, table: u32) -> Route {
+    Route {
+        protocol: 78,
+        ..pod.foreign_default(table, "nsm-0", "")
+    }
 }
 
 fn two() -> Draft {
