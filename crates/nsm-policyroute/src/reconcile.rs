@@ -314,7 +314,9 @@ impl<N: Namespace> Reconciler<'_, N> {
         for leg in &written.own_legs {
             space.foreign_legs.remove(leg);
         }
-        for (op, refusal) in &written.left {
+        // Of what a close leaves, its error names the first.
+        let told = usize::from(matches!(change, Change::Close { .. }));
+        for (i, (op, refusal)) in written.left.iter().enumerate() {
             match op {
                 Op::DelRule(rule) => space.leftovers.postpone(rule, now),
                 Op::DelRoute(route) => {
@@ -323,11 +325,10 @@ impl<N: Namespace> Reconciler<'_, N> {
                 }
                 Op::AddRule(_) | Op::AddRoute(..) => {}
             }
-            let subject = op.subject();
-            tracing::warn!(
-                "cannot {} {subject}: {refusal}; it is tried again",
-                op.kind()
-            );
+            if i >= told {
+                let (op, subject) = (op.kind(), op.subject());
+                tracing::warn!("cannot {op} {subject}: {refusal}; it is tried again");
+            }
         }
         let failed = written.left.len();
         match (change, written.left.into_iter().next()) {

@@ -6,13 +6,14 @@ use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::space::{Change, Space};
 use nsm_api::ConnectionId;
+use nsm_chain::ErrorChain;
 use nsm_netlink::{Namespace, NetnsId};
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
@@ -120,16 +121,25 @@ impl<N: Namespace> Registry<N> {
         }
         // Polled once here, so that it stands in line before whatever its caller asks for next.
         let now = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx))).await;
+        let (reply, done) = oneshot::channel();
         let close = async move {
             let turn = match now {
                 Poll::Ready(turn) => turn,
                 Poll::Pending => turn.await,
             };
-            turn.take(change, Instant::now() + timeout).await
+            let done = turn.take(change, Instant::now() + timeout).await;
+            if let Err(Err(error)) = reply.send(done) {
+                tracing::warn!(
+                    error = %ErrorChain(&error),
+                    "a close that nobody waits for any more has failed"
+                );
+            }
         };
         let close = tokio::spawn(close.in_current_span());
-        let done = timeout_at(deadline, close).await.map_err(late)?;
-        done.unwrap_or_else(|lost| Err(Error::Lost(lost)))
+        match timeout_at(deadline, done).await.map_err(late)? {
+            Ok(done) => done,
+            Err(_) => close.await.map_err(Error::Lost),
+        }
     }
 
     /// Whether a namespace is held.

@@ -3,6 +3,7 @@ use nsm_api::connection::Connection;
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::{
     BeginLayer, BoxFuture, BoxNetworkService, Call, Error, ErrorKind, NetworkService, Side,
+    TraceLayer,
 };
 use nsm_policyroute::{Config, PolicyRouteLayer, Received, ReceivedNamespace};
 use std::task::{Context, Poll};
@@ -63,6 +64,15 @@ impl<M: Machine> Process<M> {
         let chain = ServiceBuilder::new().layer(begin).service(self.chain);
         Self {
             chain: BoxNetworkService::new(chain),
+            ..self
+        }
+    }
+
+    /// The same process with `trace` above all, which logs the errors of calls.
+    #[must_use]
+    pub fn below_trace(self) -> Self {
+        Self {
+            chain: BoxNetworkService::new(TraceLayer.layer(self.chain)),
             ..self
         }
     }

@@ -31,6 +31,7 @@ mod restart;
 mod selectors;
 mod shadows;
 mod shared_table;
+mod silence;
 mod turns;
 
 use kernel_suite::sandbox::{self, Missing};
@@ -74,6 +75,7 @@ fn all<M: Machine>() -> Vec<Trial> {
         moves::trials::<M>(),
         close::trials::<M>(),
         refused_close::trials::<M>(),
+        silence::trials::<M>(),
         leftovers::trials::<M>(),
         leftover_routes::trials::<M>(),
         bad_input::trials::<M>(),
