@@ -102,6 +102,13 @@ impl Draft {
         self
     }
 
+    /// By a mechanism that the other end is still to choose, as in a client's first request.
+    #[must_use]
+    pub fn mechanism_to_be_chosen(mut self) -> Self {
+        self.0.mechanism = None;
+        self
+    }
+
     /// With an address of the client's end.
     #[must_use]
     pub fn source(mut self, address: &str) -> Self {

@@ -3,18 +3,20 @@
 use crate::cases;
 use nsm_api::connection::Connection;
 use nsm_api::networkservice::NetworkServiceRequest;
-use nsm_chain::{Call, ErrorKind, test_util::FailOn, test_util::echo};
+use nsm_chain::test_util::{FailOn, Recorder, echo};
+use nsm_chain::{Call, Error, ErrorKind};
 use nsm_netlink::{Change, Object, Route};
 use policyroute_suite::{
     Machine, Pod, PolicyDraft, Process, assert_fails, config, connection, policy, rule,
 };
-use tower::Layer;
+use tower::{Layer, service_fn};
 
 cases![
     a_first_request_puts_the_routes_before_the_rule,
     tables_are_the_lowest_free_ones_in_list_order,
     routes_are_on_link_or_by_a_next_hop_that_is_taken_as_on_link,
     a_connection_without_policies_needs_no_namespace,
+    an_answer_passes_as_it_came_whatever_its_policies_leave_out,
     what_is_answered_is_installed_not_what_was_asked,
     a_request_that_fails_behind_the_element_touches_nothing,
 ];
@@ -122,6 +124,44 @@ async fn a_connection_without_policies_needs_no_namespace<M: Machine>(pod: Pod<M
 
     assert_eq!(pod.asked.take().opens, 0);
     assert_eq!(process.namespaces_held(), 0);
+}
+
+/// What a policy leaves out is worked out here, and nobody else hears of it.
+async fn an_answer_passes_as_it_came_whatever_its_policies_leave_out<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let asked = connection("c").policy(from("10.1.0.9"));
+    let sourced = connection("c")
+        .source("10.1.0.1/32")
+        .source("2001:db8::1/128");
+    let below = Recorder::new();
+
+    for answered in [
+        sourced.clone().policy(from("10.1.0.1")),
+        sourced.clone().policy(from("2001:db8::1")),
+        sourced.clone().policy(policy()),
+        sourced.clone().policy(policy().tcp(443)),
+        sourced
+            .clone()
+            .policies([from("10.1.0.7/24"), from("10.1.0.0/24")]),
+        sourced.policy(from("10.1.0.1").route("10.9.8.7/16", "0.0.0.0")),
+    ] {
+        let end = {
+            let answered: Connection = (*answered).clone();
+            service_fn(move |_| {
+                let answered = answered.clone();
+                async move { Ok::<_, Error>(answered) }
+            })
+        };
+        let process = Process::above(&pod, config(), below.layer(end));
+        for _ in ["first", "refresh"] {
+            let answer = process.request(&asked).await.unwrap();
+            assert_eq!(answer, *answered);
+            assert_eq!(*below.last().connection(), *asked);
+            assert_ne!(pod.ours(), [""; 0]);
+        }
+        process.close(&answered).await.unwrap();
+        assert_eq!(*below.last().connection(), *answered);
+    }
 }
 
 async fn what_is_answered_is_installed_not_what_was_asked<M: Machine>(pod: Pod<M>) {

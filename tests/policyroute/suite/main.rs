@@ -8,6 +8,7 @@ mod cancellation;
 mod change;
 mod claims;
 mod close;
+mod closed_below;
 mod contention;
 mod crash;
 mod crowd;
@@ -75,6 +76,7 @@ fn all<M: Machine>() -> Vec<Trial> {
         moves::trials::<M>(),
         close::trials::<M>(),
         refused_close::trials::<M>(),
+        closed_below::trials::<M>(),
         silence::trials::<M>(),
         leftovers::trials::<M>(),
         leftover_routes::trials::<M>(),
