@@ -25,6 +25,7 @@ mod owners;
 mod parallel;
 mod preconditions;
 mod probe;
+mod processes;
 mod refresh;
 mod refusals;
 mod refused_close;
@@ -52,10 +53,14 @@ macro_rules! cases {
 use cases;
 
 fn main() -> Result<ExitCode, Missing> {
+    if let Some(exit) = processes::is_one() {
+        return Ok(exit);
+    }
     let sandboxed = sandbox::enter_or_skip("policyroute on the real kernel")?;
     let mut trials = all::<Fake>();
     if sandboxed {
         trials.extend(all::<Real>());
+        trials.extend(processes::trials());
     }
     Ok(libtest_mimic::run(&Arguments::from_args(), trials).exit_code())
 }
