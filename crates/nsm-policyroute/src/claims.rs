@@ -79,12 +79,27 @@ impl Claims {
             .tables
             .iter()
             .filter(move |(selector, _)| !wanted.contains(selector));
-        given_up.map(|(selector, table)| (selector.family, table.get()))
+        given_up.map(place)
     }
 
-    /// Remembers where the selectors are seated, and forgets those that nobody claims.
-    pub fn remember(&mut self, tables: BTreeMap<Selector, TableId>) {
-        self.tables = tables;
+    /// The tables where selectors were seated last.
+    pub fn seats(&self) -> impl Iterator<Item = Place> {
+        self.tables.iter().map(place)
+    }
+
+    /// Remembers where the selectors are seated, and forgets those that nobody claims. One that
+    /// could not be seated still has the table that it had, unless another has it now.
+    pub fn remember(&mut self, mut seated: BTreeMap<Selector, TableId>) {
+        let wanted = self.selectors();
+        let taken: BTreeSet<Place> = seated.iter().map(place).collect();
+        let former = self.tables.iter().filter(|(selector, table)| {
+            wanted.contains(selector)
+                && !seated.contains_key(selector)
+                && !taken.contains(&place((selector, table)))
+        });
+        let former: Vec<_> = former.map(|(s, table)| (s.clone(), *table)).collect();
+        seated.extend(former);
+        self.tables = seated;
     }
 
     /// What all claims want together: for each selector one rule, its table with the union of what
@@ -143,6 +158,10 @@ impl Claims {
         }
         (desired, conflicts)
     }
+}
+
+fn place((selector, table): (&Selector, &TableId)) -> Place {
+    (selector.family, table.get())
 }
 
 #[cfg(test)]

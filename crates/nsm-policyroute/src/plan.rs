@@ -86,7 +86,7 @@ pub struct Plan {
     pub cut: Vec<Step>,
     /// A rule to be added and deleted at once, so that IPv6 sockets look again.
     pub probe: Option<Rule>,
-    /// Where each selector sits.
+    /// Where each selector sits that has a rule.
     pub tables: BTreeMap<Selector, TableId>,
     /// Selectors that no table was free for, by index.
     pub unseated: Vec<usize>,
@@ -119,7 +119,6 @@ pub fn plan(goal: &Goal<'_>, actual: &Actual, owner: Owner) -> Plan {
             Some(seat) => planner.seat(unit, desired, seat),
             None => {
                 planner.plan.unseated.push(unit);
-                planner.stay(desired);
             }
         }
     }
@@ -143,7 +142,6 @@ impl Planner<'_, '_> {
         let serves = edit.serves();
         if seat.keeper.is_none() && !serves {
             // A rule on an empty table would send its traffic past the policy.
-            self.stay(desired);
             return;
         }
         self.plan
@@ -173,13 +171,6 @@ impl Planner<'_, '_> {
             op: Op::DelRule((*rule).clone()),
             unit: Some(unit),
         }));
-    }
-
-    /// Nothing is written for a selector; the table that it had stays its own.
-    fn stay(&mut self, desired: &Desired) {
-        if let Some(table) = desired.seat {
-            self.plan.tables.insert(desired.selector.clone(), table);
-        }
     }
 
     fn edit(&mut self, unit: usize, place: Place, edit: Edit) {

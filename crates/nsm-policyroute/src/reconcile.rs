@@ -2,7 +2,6 @@
 
 use crate::actual::View;
 use crate::config::Config;
-use crate::desired::Desired;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics, Standing};
 use crate::plan::{self, Goal, Plan};
@@ -204,21 +203,15 @@ impl<N: Namespace> Reconciler<'_, N> {
         for place in orphans {
             space.leftovers.forget_orphan(place);
         }
-        let mut tables = plan.tables;
+        let mut seated = plan.tables;
         for unit in &written.failed {
-            // What could not be installed has the table that it had.
-            let Desired { selector, seat, .. } = &desired[*unit];
-            match *seat {
-                Some(seat) => drop(tables.insert(selector.clone(), seat)),
-                None => drop(tables.remove(selector)),
-            }
-        }
-        for (selector, table) in &tables {
-            let place = (selector.family, table.get());
-            space.leftovers.forget_orphan(place);
+            seated.remove(&desired[*unit].selector);
         }
         space.claims = turn.claims.clone();
-        space.claims.remember(tables);
+        space.claims.remember(seated);
+        for place in space.claims.seats() {
+            space.leftovers.forget_orphan(place);
+        }
         space.report(seen.reports);
         self.remember(space, change, written).map_err(Halt::Error)
     }
@@ -368,7 +361,7 @@ fn unclaimed<'a>(turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
 }
 
 /// How many writes restore what stood before and what nobody has asked to be otherwise.
-fn drift(plan: &Plan, turn: &Turn, desired: &[Desired]) -> u64 {
+fn drift(plan: &Plan, turn: &Turn, desired: &[crate::desired::Desired]) -> u64 {
     let repaired = plan.steps().filter_map(|step| step.unit).filter(|unit| {
         let desired = &desired[*unit];
         desired.seat.is_some() && (desired.own.is_none() || turn.unchanged)

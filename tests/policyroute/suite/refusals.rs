@@ -16,6 +16,7 @@ cases![
     a_broken_link_of_another_connection_is_not_our_error,
     a_repair_for_another_connection_that_is_refused_is_not_our_error,
     a_repair_that_is_refused_leaves_the_policy_its_table,
+    a_table_is_remembered_for_the_policy_that_had_it_last,
     a_refused_addition_of_ours_takes_no_repair_of_others_back_that_stood,
     a_rule_that_a_kernel_stores_without_a_field_is_refused_with_its_name,
 ];
@@ -186,6 +187,32 @@ async fn a_repair_that_is_refused_leaves_the_policy_its_table<M: Machine>(pod: P
     pod.delete_rule(&former);
     process.request(&other).await.unwrap();
     assert_eq!(pod.ours()[1..], before);
+}
+
+async fn a_table_is_remembered_for_the_policy_that_had_it_last<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    let first = connection("first").policy(policy().from("10.3.0.1"));
+    process.request(&first).await.unwrap();
+    pod.delete_rule(&pod.our_rules()[0]);
+    let adopted = rule(31745, "10.3.0.2/32", 20000, 78);
+    pod.add_rule(&adopted);
+
+    pod.faults
+        .set(Fault::once(OpKind::AddRule, 1, Effect::Errno(Errno::EPERM)));
+    let other = connection("other").policy(policy().from("10.3.0.2"));
+    process.request(&other).await.unwrap();
+    assert_eq!(pod.our_rules(), [adopted.clone()]);
+
+    pod.delete_rule(&adopted);
+    process.request(&other).await.unwrap();
+    assert_eq!(
+        pod.ours(),
+        [
+            "31745: from 10.3.0.1 -> 20001: default dev nsm-0",
+            "31745: from 10.3.0.2 -> 20000: default dev nsm-0",
+        ]
+    );
 }
 
 async fn a_refused_addition_of_ours_takes_no_repair_of_others_back_that_stood<M: Machine>(

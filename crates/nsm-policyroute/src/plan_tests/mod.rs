@@ -98,7 +98,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let after_restart = plan_of(&world, &desired, &event, case.fail_closed);
     prop_assert_eq!(after_restart.steps().next(), None, "a restart writes");
     for wanted in &mut desired {
-        wanted.seat = plan.tables.get(&wanted.selector).copied();
+        let seat = plan.tables.get(&wanted.selector).copied();
+        wanted.seat = seat.or(wanted.seat);
     }
     let again = plan_of(&world, &desired, &event, case.fail_closed);
     prop_assert_eq!(again.steps().next(), None, "a refresh writes");
