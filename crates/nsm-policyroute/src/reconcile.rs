@@ -9,7 +9,7 @@ use crate::read;
 use crate::report::{self, Report};
 use crate::space::{Change, Space, Turn};
 use crate::write::{Halt, Writer, Written};
-use nsm_netlink::{Kernel, Link, Namespace, Op, Route, Rule};
+use nsm_netlink::{Kernel, Link, Namespace, Op, Route, Rule, Selector, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
@@ -133,10 +133,14 @@ impl<N: Namespace> Reconciler<'_, N> {
         let mut orphans = space.leftovers.due_orphans(Instant::now(), settle);
         orphans.extend(turn.claims.given_up().chain(space.litter.iter().copied()));
         orphans.extend(view.left_to(own));
+        let mut ended = turn.ended.clone();
+        for (selector, routes) in &space.stale {
+            ended.entry(selector.clone()).or_default().extend(routes);
+        }
         let goal = Goal {
             desired: &desired,
             dropped: &turn.dropped,
-            ended: &turn.ended,
+            ended: &ended,
             due: &due,
             orphans: &orphans,
             foreign_legs: &space.foreign_legs,
@@ -169,9 +173,7 @@ impl<N: Namespace> Reconciler<'_, N> {
                 Op::AddRule(rule) => {
                     space.stray.insert(rule);
                 }
-                Op::AddRoute(route, _) => {
-                    space.litter.insert((route.family(), route.table));
-                }
+                Op::AddRoute(route, _) => space.left(&route, &plan.tables),
                 Op::DelRule(_) | Op::DelRoute(_) => {}
             }
         }
@@ -203,7 +205,8 @@ impl<N: Namespace> Reconciler<'_, N> {
         for place in orphans {
             space.leftovers.forget_orphan(place);
         }
-        let mut seated = plan.tables;
+        let tables = plan.tables;
+        let mut seated = tables.clone();
         for unit in &written.failed {
             seated.remove(&desired[*unit].selector);
         }
@@ -213,7 +216,8 @@ impl<N: Namespace> Reconciler<'_, N> {
             space.leftovers.forget_orphan(place);
         }
         space.report(seen.reports);
-        self.remember(space, change, written).map_err(Halt::Error)
+        self.remember(space, change, &tables, written)
+            .map_err(Halt::Error)
     }
 
     /// The interface of the connection at hand, which must be there if it wants anything.
@@ -294,11 +298,18 @@ impl<N: Namespace> Reconciler<'_, N> {
     }
 
     /// Takes over what the writes have shown.
-    fn remember(&self, space: &mut Space, change: &Change, written: Written) -> Result<(), Error> {
+    fn remember(
+        &self,
+        space: &mut Space,
+        change: &Change,
+        tables: &BTreeMap<Selector, TableId>,
+        written: Written,
+    ) -> Result<(), Error> {
         let now = Instant::now();
         space.owed.clear();
         space.stray.clear();
         space.litter.clear();
+        space.stale.clear();
         space.leftovers.tried();
         for rule in &written.removed {
             space.leftovers.forget(rule);
@@ -313,7 +324,7 @@ impl<N: Namespace> Reconciler<'_, N> {
             match op {
                 Op::DelRule(rule) => space.leftovers.postpone(rule, now),
                 Op::DelRoute(route) => {
-                    space.litter.insert((route.family(), route.table));
+                    space.left(route, tables);
                     space.leftovers.try_again(now + self.config.grace);
                 }
                 Op::AddRule(_) | Op::AddRoute(..) => {}

@@ -9,7 +9,7 @@ use crate::policy::Want;
 use crate::report::Report;
 use ipnet::IpNet;
 use nsm_api::ConnectionId;
-use nsm_netlink::{Rule, Selector};
+use nsm_netlink::{Route, Rule, Selector, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -31,6 +31,9 @@ pub struct Space {
     /// Tables that hold routes which a call that failed has left. They are emptied by whatever is
     /// done next, unless a rule looks them up.
     pub litter: BTreeSet<Place>,
+    /// Routes that a call has left in the table of a selector that goes on: prefix and next hop. They
+    /// go with whatever is done next, unless somebody wants them.
+    pub stale: BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
     /// Whether IPv6 sockets have still to be made to look again after routes that were written.
     pub probe_owed: bool,
     /// What has been said and still holds.
@@ -50,6 +53,20 @@ impl Space {
     /// Whether something is to be removed that a call that failed has left.
     pub fn is_in_debt(&self) -> bool {
         !(self.owed.is_empty() && self.stray.is_empty() && self.litter.is_empty())
+    }
+
+    /// Takes note of a route that may stand and should not. `tables` is where selectors sit.
+    pub fn left(&mut self, route: &Route, tables: &BTreeMap<Selector, TableId>) {
+        let place = (route.family(), route.table);
+        self.litter.insert(place);
+        let via = route.hop.and_then(|hop| hop.via);
+        let at_place = tables
+            .iter()
+            .filter(|(selector, table)| (selector.family, table.get()) == place);
+        for (selector, _) in at_place {
+            let stale = self.stale.entry(selector.clone()).or_default();
+            stale.insert((route.prefix, via));
+        }
     }
 
     /// Says what has not been said yet, and forgets what no longer holds.

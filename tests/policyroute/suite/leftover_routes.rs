@@ -1,6 +1,8 @@
 //! Routes of ours that nobody wants, in a table that is kept or in one that no rule looks up.
 
-use crate::{cases, pass};
+use crate::{GRACE, cases, pass};
+use nsm_netlink::fault::{Effect, Fault};
+use nsm_netlink::{Errno, OpKind};
 use policyroute_suite::{Draft, Machine, Pod, Process, connection, policy, rule};
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ cases![
     a_route_of_another_interface_that_nobody_wants_stays_until_its_rule_goes,
     a_route_of_another_interface_goes_where_a_claim_wants_its_prefix_otherwise,
     a_route_that_is_asked_for_and_not_answered_goes_at_once,
+    a_route_that_could_not_be_removed_goes_later,
+    a_route_that_could_not_be_taken_back_goes_later,
     routes_that_no_rule_looks_up_go_at_once,
     routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while,
     nor_are_they_taken_for_the_other_family_of_a_policy,
@@ -79,6 +83,46 @@ async fn a_route_that_is_asked_for_and_not_answered_goes_at_once<M: Machine>(pod
     );
 }
 
+async fn a_route_that_could_not_be_removed_goes_later<M: Machine>(pod: Pod<M>) {
+    left_by_a_former_process(&pod, "nsm-0").await;
+    pod.add_link("nsm-1");
+    let process = Process::start(&pod);
+    process.request(&old()).await.unwrap();
+    refuse(&pod, OpKind::DelRoute, 1);
+
+    process.request(&moved()).await.unwrap();
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0, 10.9.0.0/16 dev nsm-1"]
+    );
+
+    pass(GRACE).await;
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: 10.9.0.0/16 dev nsm-1"]
+    );
+}
+
+async fn a_route_that_could_not_be_taken_back_goes_later<M: Machine>(pod: Pod<M>) {
+    left_by_a_former_process(&pod, "nsm-0").await;
+    pod.add_link("nsm-1");
+    let process = Process::start(&pod);
+    process.request(&old()).await.unwrap();
+    refuse(&pod, OpKind::AddRule, 1);
+    // The last that was added goes first.
+    refuse(&pod, OpKind::DelRoute, 2);
+
+    let more = moved().policy(policy().from("10.1.0.2"));
+    process.request(&more).await.unwrap_err();
+    assert_eq!(pod.faults.unconsumed(), []);
+    pass(GRACE).await;
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
+    );
+}
+
 /// As a process leaves them that ends between its routes and its rule.
 async fn routes_that_no_rule_looks_up_go_at_once<M: Machine>(pod: Pod<M>) {
     left_by_a_former_process(&pod, "nsm-0").await;
@@ -142,6 +186,17 @@ async fn routes_of_this_interface_are_taken_for_the_other_family_of_a_policy<M: 
         pod.ours(),
         ["32310: from all ipproto udp dport 6666 -> 20000: default dev nsm-0"; 2]
     );
+}
+
+fn refuse<M: Machine>(pod: &Pod<M>, op: OpKind, nth: usize) {
+    let refused = Effect::Errno(Errno::EPERM);
+    pod.faults.set(Fault::once(op, nth, refused));
+}
+
+/// The connection of [`old`] by another interface.
+fn moved() -> Draft {
+    let narrow = policy().from("10.1.0.1").route("10.9.0.0/16", "");
+    connection("c").by("nsm-1").policy(narrow)
 }
 
 fn both_families() -> Draft {
