@@ -373,12 +373,18 @@ impl Model {
     /// Takes over what the element remembers after work that went well.
     fn commit(&mut self, turn: &Turn, after: &Picture) {
         self.claims = turn.claims.clone();
-        self.seats.retain(|selector, _| turn.claims.has(selector));
-        for selector in turn.claims.selectors() {
-            if let Some(rule) = after.rules_of(self.owner, selector).first() {
-                self.seats.insert(selector.clone(), rule.table);
-            }
-        }
+        let rules = |selector: &Selector| after.rules_of(self.owner, selector);
+        let stand = turn.claims.selectors().into_iter();
+        let stand: BTreeMap<Selector, u32> = stand
+            .filter_map(|selector| Some((selector.clone(), rules(selector).first()?.table)))
+            .collect();
+        // Who has lost its rule has its table until another has it.
+        self.seats.retain(|selector, table| {
+            let mut others = stand.iter();
+            turn.claims.has(selector)
+                && !others.any(|(it, its)| (it.family, its) == (selector.family, &*table))
+        });
+        self.seats.extend(stand);
         self.forget_gone(after);
     }
 
