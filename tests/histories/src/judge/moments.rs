@@ -2,7 +2,7 @@ use super::{Case, Problem, same_way};
 use crate::claims::Claims;
 use crate::picture::Picture;
 use ipnet::IpNet;
-use nsm_netlink::{Family, Route, Rule, Selector};
+use nsm_netlink::{Family, Route, RouteKind, Rule, Selector};
 
 impl Case<'_> {
     /// Never neither, no gap, no leak: at each moment of the work a policy that lasts leads
@@ -29,6 +29,7 @@ impl Case<'_> {
             self.before.serves(self.owner, selector, prefix)
                 && !moment.serves(self.owner, selector, prefix)
                 && !self.serves_by_another(moment, selector, prefix)
+                && !self.was_taken_before(moment, selector, prefix)
         })?;
         Some(format!("[{selector}] leads nowhere for {prefix}"))
     }
@@ -48,6 +49,26 @@ impl Case<'_> {
                 let protocol = self.owner.protocol.get();
                 let wanted = Route::unicast(rule.table, *prefix, *dev, *via, protocol);
                 place.0 == Family::V6 && moment.routes_in(place).any(|it| same_way(it, &wanted))
+            })
+    }
+
+    /// Somebody else's route in the table of the rule that is asked first had taken the traffic
+    /// before it came to ours, and still does.
+    fn was_taken_before(&self, moment: &Picture, selector: &Selector, prefix: &IpNet) -> bool {
+        let leads = |picture: &Picture, rule: &Rule| {
+            let mut routes = picture.routes_in((rule.family(), rule.table));
+            routes.any(|route| route.kind == RouteKind::Unicast && route.prefix == *prefix)
+        };
+        let mut rules = self.before.rules_of(self.owner, selector).into_iter();
+        rules
+            .find(|rule| leads(self.before, rule))
+            .is_some_and(|rule| {
+                let mut ours = self
+                    .before
+                    .own_ways(self.owner, (rule.family(), rule.table));
+                !ours.any(|way| way.prefix == *prefix)
+                    && moment.rules.contains(rule)
+                    && leads(moment, rule)
             })
     }
 
