@@ -28,3 +28,57 @@ impl Owner {
         route.protocol == self.protocol.get() && self.tables.contains(route.table)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, Selector};
+
+    const MARKS: [(u32, u8, bool); 6] = [
+        (20_000, 78, true),
+        (24_999, 78, true),
+        (19_999, 78, false),
+        (25_000, 78, false),
+        (20_000, 79, false),
+        (20_000, 0, false),
+    ];
+
+    fn owner() -> Owner {
+        Owner {
+            protocol: 78.try_into().unwrap(),
+            tables: TableRange::new(20_000, 24_999).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_rule_is_ours_by_its_number_and_its_table_together() {
+        for (table, protocol, ours) in MARKS {
+            let rule = Rule::lookup(30_000, Selector::any(Family::V4), table, protocol);
+
+            assert_eq!(owner().owns_rule(&rule), ours, "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_looks_nothing_up_is_not_ours() {
+        for action in [Action::Nop, Action::Other(7)] {
+            let lookup = Rule::lookup(30_000, Selector::any(Family::V4), 20_000, 78);
+            let rule = Rule { action, ..lookup };
+
+            assert!(!owner().owns_rule(&rule), "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_route_is_ours_by_its_number_and_its_table_together() {
+        for (table, protocol, ours) in MARKS {
+            let prefix = Family::V6.default_prefix();
+            for route in [
+                Route::unicast(table, prefix, 3, None, protocol),
+                Route::unreachable(table, prefix, protocol),
+            ] {
+                assert_eq!(owner().owns_route(&route), ours, "{route:?}");
+            }
+        }
+    }
+}

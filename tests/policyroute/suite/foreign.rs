@@ -1,8 +1,8 @@
 //! What others have made stays as it is. That is held against the kernel at each request and close of
 //! the whole suite too.
 
-use crate::cases;
-use nsm_netlink::{Action, Attributes, Op, Rule};
+use crate::{GRACE, cases, pass};
+use nsm_netlink::{Action, Attributes, Op, Route, Rule};
 use policyroute_suite::{Draft, Machine, Pod, Process, connection, policy, rule};
 
 cases![
@@ -10,6 +10,7 @@ cases![
     the_element_works_without_the_rules_of_the_kernel,
     rules_of_others_around_our_priority_keep_their_places,
     a_rule_that_looks_like_ours_is_no_rule_of_ours,
+    a_route_with_our_mark_in_a_table_of_others_is_no_route_of_ours,
     a_route_of_others_in_our_table_stays_and_keeps_the_table_from_being_given_again,
     a_rule_of_others_on_our_table_keeps_it_from_being_given_again,
     big_tables_of_others_are_not_mistaken_for_small_ones,
@@ -95,6 +96,32 @@ async fn a_rule_that_looks_like_ours_is_no_rule_of_ours<M: Machine>(pod: Pod<M>)
         ["31745: from 10.1.0.1 -> 20003: default dev nsm-0"]
     );
     process.close(&one()).await.unwrap();
+
+    assert_eq!(pod.snapshot(), before);
+}
+
+/// Somebody else's tables are not ours, whatever number its routes carry.
+async fn a_route_with_our_mark_in_a_table_of_others_is_no_route_of_ours<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    for table in [100, 254, 19_999, 25_000] {
+        for via in ["", "fe80::1"] {
+            pod.add_route(&Route {
+                protocol: 78,
+                ..pod.foreign_default(table, "nsm-0", via)
+            });
+        }
+    }
+    let before = pod.snapshot();
+    let both = one().policy(policy().from("2001:db8::1").via("fe80::1"));
+
+    let process = Process::start(&pod);
+    process.request(&both).await.unwrap();
+    pod.delete_rule(&pod.our_rules()[0]);
+    let process = Process::start(&pod);
+    process.request(&both).await.unwrap();
+    pass(2 * GRACE).await;
+    process.close(&both).await.unwrap();
+    pass(2 * GRACE).await;
 
     assert_eq!(pod.snapshot(), before);
 }
