@@ -202,7 +202,7 @@ async fn a_table_is_remembered_for_the_policy_that_had_it_last<M: Machine>(pod: 
         .set(Fault::once(OpKind::AddRule, 1, Effect::Errno(Errno::EPERM)));
     let other = connection("other").policy(policy().from("10.3.0.2"));
     process.request(&other).await.unwrap();
-    assert_eq!(pod.our_rules(), [adopted.clone()]);
+    assert_eq!(pod.our_rules(), std::slice::from_ref(&adopted));
 
     pod.delete_rule(&adopted);
     process.request(&other).await.unwrap();
