@@ -59,6 +59,9 @@ impl<N: Namespace> Reconciler<'_, N> {
         if let Err(error) = &result {
             if matches!(change, Change::Close { .. }) && !matches!(error, Error::Removal { .. }) {
                 space.owed.extend(turn.dropped);
+                for (selector, routes) in turn.ended {
+                    space.stale.entry(selector).or_default().extend(routes);
+                }
             }
             let again = Instant::now() + self.config.grace;
             if space.is_in_debt() {

@@ -31,7 +31,7 @@ pub struct Space {
     /// Tables that hold routes which a call that failed has left. They are emptied by whatever is
     /// done next, unless a rule looks them up.
     pub litter: BTreeSet<Place>,
-    /// Routes that a call has left in the table of a selector that goes on: prefix and next hop. They
+    /// Routes that a call may have left in the table of a selector that goes on: prefix and next hop. They
     /// go with whatever is done next, unless somebody wants them.
     pub stale: BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
     /// Whether IPv6 sockets have still to be made to look again after routes that were written.
@@ -52,7 +52,10 @@ impl Space {
 
     /// Whether something is to be removed that a call that failed has left.
     pub fn is_in_debt(&self) -> bool {
-        !(self.owed.is_empty() && self.stray.is_empty() && self.litter.is_empty())
+        !(self.owed.is_empty()
+            && self.stray.is_empty()
+            && self.litter.is_empty()
+            && self.stale.is_empty())
     }
 
     /// Takes note of a route that may stand and should not. `tables` is where selectors sit.

@@ -13,6 +13,7 @@ cases![
     a_route_that_is_asked_for_and_not_answered_goes_at_once,
     a_route_that_could_not_be_removed_goes_later,
     a_route_that_could_not_be_taken_back_goes_later,
+    a_route_of_a_shared_policy_whose_close_could_not_be_done_goes_later,
     routes_that_no_rule_looks_up_go_at_once,
     routes_of_another_interface_that_no_rule_looks_up_are_left_to_another_process_for_a_while,
     nor_are_they_taken_for_the_other_family_of_a_policy,
@@ -115,6 +116,26 @@ async fn a_route_that_could_not_be_taken_back_goes_later<M: Machine>(pod: Pod<M>
     let more = moved().policy(policy().from("10.1.0.2"));
     process.request(&more).await.unwrap_err();
     assert_eq!(pod.faults.unconsumed(), []);
+    pass(GRACE).await;
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.1 -> 20000: default dev nsm-0"]
+    );
+}
+
+async fn a_route_of_a_shared_policy_whose_close_could_not_be_done_goes_later<M: Machine>(
+    pod: Pod<M>,
+) {
+    pod.add_link("nsm-0");
+    pod.add_link("nsm-1");
+    let process = Process::start(&pod);
+    let stays = connection("stays").policy(policy().from("10.1.0.1"));
+    process.request(&stays).await.unwrap();
+    process.request(&moved()).await.unwrap();
+    refuse(&pod, OpKind::DumpRules, 1);
+
+    process.close(&moved()).await.unwrap_err();
     pass(GRACE).await;
 
     assert_eq!(
