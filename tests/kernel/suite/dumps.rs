@@ -4,11 +4,13 @@ use crate::World;
 use crate::objects::{OURS, TABLE, exclusive, neighbour, on_link, rule, via};
 use crate::world::{ALL, V0};
 use nsm_netlink::{Family, Kernel, Op, Route, Rule, Selector};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 crate::behaviours!(
     thousands_of_rules_are_dumped_completely,
     thousands_of_routes_are_dumped_completely,
     a_pods_rules_take_one_read,
+    a_dump_that_misses_rules_took_several_reads,
     routes_are_dumped_by_range_of_tables,
     a_table_that_does_not_exist_is_empty,
     tables_are_dumped_by_the_low_byte_of_their_number,
@@ -62,6 +64,33 @@ fn a_pods_rules_take_one_read<W: World>() {
 
         assert_eq!(world.kernel().rules(family).unwrap().reads, 1);
     }
+}
+
+/// So many go between two reads that nothing comes after the first.
+fn a_dump_that_misses_rules_took_several_reads<W: World>() {
+    let world = W::fresh();
+    let stay: Vec<Rule> = (0..200)
+        .map(|n| rule(Family::V4, 1000 + n, TABLE))
+        .collect();
+    let come_and_go: Vec<Rule> = (1..400).map(|n| rule(Family::V4, n, TABLE)).collect();
+    world.must(stay.iter().cloned().map(Op::AddRule));
+    let (mut writer, mut reader) = (world.kernel(), world.kernel());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let add: Vec<_> = come_and_go.iter().cloned().map(Op::AddRule).collect();
+            let delete: Vec<_> = come_and_go.iter().cloned().map(Op::DelRule).collect();
+            while !is_over.load(Ordering::Relaxed) {
+                writer.execute(&add).unwrap();
+                writer.execute(&delete).unwrap();
+            }
+        });
+        let torn = (0..2000)
+            .map(|_| reader.rules(Family::V4).unwrap())
+            .find(|dump| dump.reads == 1 && !stay.iter().all(|rule| dump.items.contains(rule)));
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(torn.map(|dump| dump.items.len()), None);
+    });
 }
 
 fn routes_are_dumped_by_range_of_tables<W: World>() {

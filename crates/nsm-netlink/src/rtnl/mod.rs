@@ -24,6 +24,9 @@ use std::io;
 use std::ops::RangeInclusive;
 use wire::{Malformed, Messages, Requests};
 
+/// A read of a dump that is no longer than this ended because there was no more. The kernel fills a
+/// page at least (`NLMSG_GOODSIZE` less its bookkeeping), and no rule takes what is left of it.
+const NOT_CUT: usize = 3072;
 /// How often a dump that the kernel marks as inconsistent is tried.
 const DUMP_TRIES: u32 = 5;
 
@@ -143,9 +146,12 @@ impl Rtnl {
     ) -> Result<DumpEnd, KernelError> {
         let mut reads = 0;
         let mut interrupted = false;
+        let mut may_be_cut = false;
         loop {
             let mut carried = false;
-            for message in Messages(self.socket.receive()?) {
+            let bytes = self.socket.receive()?;
+            let len = bytes.len();
+            for message in Messages(bytes) {
                 let message = message?;
                 if message.sequence != sequence {
                     continue;
@@ -153,7 +159,10 @@ impl Rtnl {
                 interrupted |= message.flags & libc::NLM_F_DUMP_INTR as u16 != 0;
                 match message.kind {
                     NLMSG_ERROR | NLMSG_DONE => {
-                        let reads = reads + u32::from(carried);
+                        // The end alone may be all that is left behind a read that was cut, when
+                        // objects in front of it went meanwhile. (Before Linux 6.10 it always comes
+                        // alone.)
+                        let reads = reads + u32::from(carried || may_be_cut);
                         return Ok(DumpEnd {
                             verdict: verdict(&message)?,
                             reads,
@@ -169,6 +178,7 @@ impl Rtnl {
                 }
             }
             reads += u32::from(carried);
+            may_be_cut = carried && len > NOT_CUT;
         }
     }
 
