@@ -37,7 +37,7 @@ pub(crate) fn verdict(message: &Message<'_>) -> Result<Result<(), Refusal>, Malf
         }
     }
     Ok(Err(Refusal {
-        errno: Errno::from_raw(-error),
+        errno: Errno::from_raw(error.wrapping_neg()),
         message: text,
     }))
 }

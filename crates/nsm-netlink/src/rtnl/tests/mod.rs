@@ -111,6 +111,16 @@ fn refused(errno: Errno) -> Result<Dump<Rule>, KernelError> {
 }
 
 #[test]
+fn a_number_that_no_error_has_is_read_all_the_same() {
+    let message = bytes("14000000 0200 0000 07000000 00000000 00000080");
+
+    let message = Messages(&message).next().unwrap().unwrap();
+    let refusal = verdict(&message).unwrap().unwrap_err();
+
+    assert_eq!(refusal.errno, Errno::UnknownErrno);
+}
+
+#[test]
 fn messages_are_split_where_room_ends_and_the_last_of_each_part_asks_for_an_answer() {
     let mut requests = Requests::default();
     for _ in 0..5 {
