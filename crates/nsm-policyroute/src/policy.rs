@@ -30,15 +30,6 @@ pub struct Limits {
     pub strict: bool,
 }
 
-impl Limits {
-    /// No limits: for what a peer claims to have had, where nothing is installed from it.
-    pub const NONE: Self = Self {
-        policies: usize::MAX,
-        routes: usize::MAX,
-        strict: false,
-    };
-}
-
 /// A policy that is refused. The kernel has not been touched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("policy {index}: {field}")]
@@ -126,47 +117,92 @@ pub fn parse(
     limits: &Limits,
 ) -> Result<Vec<Want>, PolicyError> {
     if policies.len() > limits.policies {
-        let reason = Reason::TooMany {
-            count: policies.len(),
-            limit: limits.policies,
-        };
         return Err(PolicyError {
             index: limits.policies,
             field: "policies".to_owned(),
-            reason,
+            reason: too_many(policies.len(), limits.policies),
         });
     }
-    let sources: Vec<IpNet> = sources
-        .iter()
-        .filter_map(|text| prefix(text).ok())
-        .collect();
+    let mut reader = Reader::new(sources, limits);
     let mut wants = Wants::default();
-    let mut routes = 0;
     for (index, policy) in policies.iter().enumerate() {
         let at = |(field, reason)| PolicyError {
             index,
             field,
             reason,
         };
-        routes += policy.routes.len();
-        if routes > limits.routes {
-            let reason = Reason::TooMany {
-                count: routes,
-                limit: limits.routes,
-            };
-            return Err(at(("routes".to_owned(), reason)));
-        }
-        let policy = Policy::read(policy).map_err(at)?;
-        if let (Some(from), true) = (policy.from, limits.strict)
-            && !sources.iter().any(|source| source.trunc().contains(&from))
-        {
-            return Err(at(("from".to_owned(), Reason::NotOurSource(from))));
-        }
-        for (selector, routes) in policy.selected(&sources).map_err(at)? {
+        for (selector, routes) in reader.read(policy).map_err(at)? {
             wants.add(index, selector, routes).map_err(at)?;
         }
     }
     Ok(wants.list)
+}
+
+/// Reads what of a connection's policies can be read and lies within the limits, each for itself.
+pub fn readable(policies: &[PolicyRoute], sources: &[String], limits: &Limits) -> Vec<Want> {
+    let mut reader = Reader::new(sources, limits);
+    let policies = policies.iter().take(limits.policies).enumerate();
+    let read = policies.flat_map(|(index, policy)| {
+        let selected = reader.read(policy).unwrap_or_default().into_iter();
+        selected.map(move |(selector, routes)| Want {
+            selector,
+            routes: routes.iter().map(|(_, to, via)| (*to, *via)).collect(),
+            index,
+        })
+    });
+    read.collect()
+}
+
+/// Reads the policies of one connection, one after the other.
+struct Reader<'a> {
+    sources: Vec<IpNet>,
+    limits: &'a Limits,
+    /// How many routes there are so far.
+    routes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(sources: &[String], limits: &'a Limits) -> Self {
+        let sources = sources.iter().filter_map(|text| prefix(text).ok());
+        Self {
+            sources: sources.collect(),
+            limits,
+            routes: 0,
+        }
+    }
+
+    /// The selectors that a policy stands for, each with its routes.
+    fn read(&mut self, policy: &PolicyRoute) -> Result<Vec<(Selector, Routes)>, FieldError> {
+        let policy = Policy::read(policy)?;
+        if let (Some(from), true) = (policy.from, self.limits.strict)
+            && !self.sources.iter().any(|it| it.trunc().contains(&from))
+        {
+            return Err(("from".to_owned(), Reason::NotOurSource(from)));
+        }
+        let selectors = policy.selectors(&self.sources)?;
+        for family in Family::ALL {
+            let of_family = selectors.iter().filter(|it| it.family == family);
+            let (count, limit) = (of_family.count(), self.limits.policies);
+            if count > limit {
+                return Err(("from".to_owned(), too_many(count, limit)));
+            }
+        }
+        // Counted before they are copied for each selector.
+        let routes = self.routes + policy.routes.len() * selectors.len();
+        if routes > self.limits.routes {
+            return Err(("routes".to_owned(), too_many(routes, self.limits.routes)));
+        }
+        self.routes = routes;
+        let selected = selectors.into_iter().map(|selector| {
+            let routes = policy.routes_of(selector.family);
+            (selector, routes)
+        });
+        Ok(selected.collect())
+    }
+}
+
+fn too_many(count: usize, limit: usize) -> Reason {
+    Reason::TooMany { count, limit }
 }
 
 type FieldError = (String, Reason);
@@ -216,20 +252,11 @@ impl Policy {
         })
     }
 
-    /// The selectors that the policy stands for, each with its routes.
-    fn selected(&self, sources: &[IpNet]) -> Result<Vec<(Selector, Routes)>, FieldError> {
+    /// The selectors that the policy stands for.
+    fn selectors(&self, sources: &[IpNet]) -> Result<Vec<Selector>, FieldError> {
         let families = self.families(sources)?;
-        let mut selected = Vec::new();
+        let mut selectors = Vec::new();
         for &family in &families {
-            let routes = if self.routes.is_empty() {
-                vec![(0, family.default_prefix(), None)]
-            } else {
-                self.routes
-                    .iter()
-                    .enumerate()
-                    .map(|(i, (to, via))| (i, *to, *via))
-                    .collect()
-            };
             let selector = Selector {
                 family,
                 from: self.from,
@@ -238,7 +265,7 @@ impl Policy {
                 dport: self.dport,
             };
             if selector != Selector::any(family) {
-                selected.push((selector, routes));
+                selectors.push(selector);
                 continue;
             }
             // A rule without any selector would take the whole traffic of the pod, other
@@ -251,15 +278,21 @@ impl Policy {
             if hosts.is_empty() && families.len() == 1 {
                 return Err(("from".to_owned(), Reason::NoSource(family)));
             }
-            for host in hosts {
-                let selector = Selector {
-                    from: Some(IpNet::from(host)),
-                    ..selector.clone()
-                };
-                selected.push((selector, routes.clone()));
-            }
+            selectors.extend(hosts.into_iter().map(|host| Selector {
+                from: Some(IpNet::from(host)),
+                ..selector.clone()
+            }));
         }
-        Ok(selected)
+        Ok(selectors)
+    }
+
+    /// The routes that its traffic of a family takes.
+    fn routes_of(&self, family: Family) -> Routes {
+        if self.routes.is_empty() {
+            return vec![(0, family.default_prefix(), None)];
+        }
+        let routes = self.routes.iter().enumerate();
+        routes.map(|(i, (to, via))| (i, *to, *via)).collect()
     }
 
     /// The family of `from`, else of the routes, else each family of the source addresses.

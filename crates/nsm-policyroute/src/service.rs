@@ -116,7 +116,7 @@ impl<S: NamespaceSource, T: NetworkService> Service<Call> for PolicyRoute<S, T> 
             };
             match &call.operation {
                 Operation::Request(_) => {
-                    let asked = had(call.connection());
+                    let asked = policies.had(call.connection());
                     let connection = inner.call(call).await?;
                     policies.install(&work, &connection, asked).await?;
                     Ok(connection)
@@ -167,12 +167,7 @@ impl<S: NamespaceSource> Policies<S> {
             return Ok(());
         };
         self.registry.is_served(&caller.id);
-        let config = self.registry.config();
-        let limits = Limits {
-            policies: config.max_policies,
-            routes: config.max_routes,
-            strict: config.strict,
-        };
+        let limits = self.limits();
         let wants = policy::parse(connection.policies(), connection.src_ip_addrs(), &limits)?;
         if wants.is_empty() && asked.is_empty() && home.is_none() {
             return Ok(());
@@ -210,7 +205,7 @@ impl<S: NamespaceSource> Policies<S> {
     /// Removes what a connection has, or leaves what it names to a grace when it has no claim.
     async fn remove(&self, caller: &Caller, connection: &Connection) -> Result<(), Error> {
         self.registry.is_served(&caller.id);
-        let had = had(connection);
+        let had = self.had(connection);
         // Where the claim was made, never where the close points: that may be another pod.
         let netns = match self.registry.home(&caller.id) {
             Some(home) => home,
@@ -229,6 +224,25 @@ impl<S: NamespaceSource> Policies<S> {
         self.registry.work(netns, change, caller.deadline).await
     }
 
+    /// The policies that a peer says a connection has. Nothing is installed from it, so what cannot
+    /// be read counts as absent.
+    fn had(&self, connection: &Connection) -> Vec<Want> {
+        let limits = Limits {
+            strict: false,
+            ..self.limits()
+        };
+        policy::readable(connection.policies(), connection.src_ip_addrs(), &limits)
+    }
+
+    fn limits(&self) -> Limits {
+        let config = self.registry.config();
+        Limits {
+            policies: config.max_policies,
+            routes: config.max_routes,
+            strict: config.strict,
+        }
+    }
+
     /// Ends the claim of a connection that goes on elsewhere. What stays is tried again, and does
     /// not fail the request.
     async fn leave(&self, caller: &Caller, home: Option<Arc<S::Namespace>>) {
@@ -245,19 +259,6 @@ impl<S: NamespaceSource> Policies<S> {
             );
         }
     }
-}
-
-/// The policies that a peer says a connection has. Nothing is installed from it, so what cannot be
-/// read counts as absent.
-fn had(connection: &Connection) -> Vec<Want> {
-    let policies = connection.policies();
-    let sources = connection.src_ip_addrs();
-    policy::parse(policies, sources, &Limits::NONE).unwrap_or_else(|_| {
-        let each = policies.iter().map(std::slice::from_ref);
-        each.filter_map(|one| policy::parse(one, sources, &Limits::NONE).ok())
-            .flatten()
-            .collect()
-    })
 }
 
 /// Both outcomes of a close in one.

@@ -10,6 +10,7 @@ use policyroute_suite::{
 cases![
     a_field_that_makes_no_sense_is_named_with_its_policy_and_the_kernel_is_not_asked,
     more_policies_or_routes_than_the_limit_are_refused,
+    more_rules_or_routes_than_the_limit_for_source_addresses_are_refused,
     a_source_that_is_not_the_connections_is_refused_where_strict,
     a_policy_that_has_no_family_or_no_source_is_refused,
     a_connection_without_an_id_is_refused,
@@ -109,6 +110,42 @@ async fn more_policies_or_routes_than_the_limit_are_refused<M: Machine>(pod: Pod
         .await
         .unwrap();
     process.request(&routes(4)).await.unwrap();
+}
+
+/// A policy that selects nothing stands for each source address.
+async fn more_rules_or_routes_than_the_limit_for_source_addresses_are_refused<M: Machine>(
+    pod: Pod<M>,
+) {
+    pod.add_link("nsm-0");
+    let small = Config {
+        max_policies: 3,
+        max_routes: 4,
+        ..config()
+    };
+    let process = Process::start_with(&pod, small);
+    let from = |count: usize, policy: PolicyDraft| {
+        (1..=count)
+            .fold(connection("c"), |draft, i| {
+                let both = draft.source(&format!("10.1.0.{i}"));
+                both.source(&format!("2001:db8::{i}"))
+            })
+            .policy(policy)
+    };
+    let two_routes = || policy().via("172.16.1.1").route("10.9.0.0/16", "");
+
+    for (asked, says) in [
+        (from(4, policy()), ["policy 0", "4", "limit of 3"]),
+        (from(3, two_routes()), ["policy 0", "6", "limit of 4"]),
+    ] {
+        let answer = process.request(&asked).await;
+        assert_fails(answer, ErrorKind::InvalidArgument, &says);
+    }
+    assert_eq!(pod.ours(), [""; 0]);
+
+    process.request(&from(3, policy())).await.unwrap();
+    assert_eq!(pod.our_rules().len(), 6);
+    process.request(&from(2, two_routes())).await.unwrap();
+    assert_eq!(pod.our_routes().len(), 4);
 }
 
 async fn a_source_that_is_not_the_connections_is_refused_where_strict<M: Machine>(pod: Pod<M>) {
