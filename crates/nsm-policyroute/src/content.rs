@@ -16,6 +16,8 @@ pub struct Edit {
     pub stands: bool,
     /// Whether a route of ours stays that is not desired.
     pub extra: bool,
+    /// Whether twins refuse what no route takes.
+    pub refuses: bool,
 }
 
 impl Edit {
@@ -24,9 +26,10 @@ impl Edit {
         self.add.is_empty() && self.delete.is_empty()
     }
 
-    /// Whether the table will serve its rule once the additions are made.
+    /// Whether the table will serve its rule once the additions are made, be it by a refusal.
     pub fn serves(&self) -> bool {
         self.stands
+            || self.refuses
             || self
                 .add
                 .iter()
@@ -61,6 +64,7 @@ pub fn edit(desired: &Desired, table: u32, goal: &Goal<'_>, view: &View<'_>) -> 
         stands: routes.iter().any(|route| !missing(&route)),
         delete: Vec::new(),
         extra: false,
+        refuses: !twins.is_empty(),
     };
     for route in have.iter().copied() {
         if !view.may_be_ours(route)

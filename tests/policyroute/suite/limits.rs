@@ -15,6 +15,7 @@ cases![
     the_tables_of_a_small_range_are_never_the_kernels_own,
     another_band_moves_all_rules,
     a_twin_refuses_what_its_route_no_longer_takes,
+    a_rule_that_is_lost_while_its_interface_is_gone_is_back_on_its_twin,
     twins_are_made_first_and_deleted_last,
     twins_follow_what_is_wanted,
     twins_come_and_go_with_the_setting,
@@ -132,6 +133,34 @@ async fn a_twin_refuses_what_its_route_no_longer_takes<M: Machine>(pod: Pod<M>) 
     process.request(&both()).await.unwrap();
     assert_eq!(pod.ours(), whole);
     process.close(&both()).await.unwrap();
+    assert_eq!(pod.ours(), [""; 0]);
+}
+
+async fn a_rule_that_is_lost_while_its_interface_is_gone_is_back_on_its_twin<M: Machine>(
+    pod: Pod<M>,
+) {
+    pod.add_link("nsm-0");
+    pod.add_link("nsm-1");
+    let process = Process::start_with(&pod, closed());
+    let other = connection("d")
+        .by("nsm-1")
+        .policy(policy().from("10.1.0.9"));
+    process.request(&both()).await.unwrap();
+    process.request(&other).await.unwrap();
+    pod.delete_link("nsm-0");
+    let closed = pod.ours();
+    let [v4, _, v6] = <[_; 3]>::try_from(pod.our_rules()).unwrap();
+    pod.delete_rule(&v4);
+    pod.delete_rule(&v6);
+
+    process.request(&other).await.unwrap();
+
+    assert_eq!(pod.ours().len(), 3);
+    for line in closed {
+        assert!(pod.ours().contains(&line), "{line}");
+    }
+    process.close(&both()).await.unwrap();
+    process.close(&other).await.unwrap();
     assert_eq!(pod.ours(), [""; 0]);
 }
 
