@@ -66,6 +66,12 @@ impl Claims {
         self.claims.is_empty()
     }
 
+    /// What each connection wants, in list order.
+    pub fn wants(&self) -> impl Iterator<Item = (&ConnectionId, &[Want])> {
+        let claims = self.claims.iter();
+        claims.map(|(connection, claim)| (connection, claim.wants.as_slice()))
+    }
+
     /// The selectors that somebody wants.
     pub fn selectors(&self) -> BTreeSet<&Selector> {
         let wants = self.claims.values().flat_map(|claim| &claim.wants);

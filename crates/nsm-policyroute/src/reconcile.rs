@@ -202,9 +202,8 @@ impl<N: Namespace> Reconciler<'_, N> {
         seen.reports.append(&mut written.reports);
         seen.reports
             .extend(conflicts.into_iter().map(Report::Conflict));
-        if let Change::Request { wants, .. } = change {
-            seen.reports.append(&mut report::overlaps(wants, band));
-        }
+        let overlaps = report::overlaps(&turn.claims, &view, band);
+        seen.reports.extend(overlaps);
         for place in orphans {
             space.leftovers.forget_orphan(place);
         }

@@ -1,11 +1,14 @@
 //! What an operator should know of a namespace and nobody would see otherwise: each is said once.
 
 use crate::actual::View;
+use crate::claims::Claims;
 use crate::desired::{Conflict, Desired};
 use crate::plan::Plan;
 use crate::policy::Want;
 use crate::{Band, priority::priority};
-use nsm_netlink::{Action, Family, Owner, Route, RouteKind, Rule, Selector};
+use ipnet::IpNet;
+use nsm_api::ConnectionId;
+use nsm_netlink::{Action, Family, Owner, PortRange, Route, RouteKind, Rule, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -30,6 +33,8 @@ pub enum Report {
     },
     /// Two policies overlap at one priority.
     Overlap {
+        /// Whose policies they are.
+        connection: ConnectionId,
         /// The one that is asked first: the older, or the first in the list.
         first: usize,
         /// The other.
@@ -82,13 +87,14 @@ impl fmt::Display for Report {
                 by.prefix, by.metric, by.table, by.protocol
             ),
             Self::Overlap {
+                connection,
                 first,
                 second,
                 selector,
             } => write!(
                 f,
-                "policies {first} and {second} overlap: traffic of both takes policy {first} \
-                 [{selector}]"
+                "connection {connection}: policies {first} and {second} overlap: traffic of both \
+                 takes policy {first} [{selector}]"
             ),
             Self::Waits {
                 selector,
@@ -234,43 +240,64 @@ fn taken_before(wanted: &Desired, i: usize, routes: &[&Route], owner: Owner) -> 
     route.metric < ours.metric || beside
 }
 
-/// Policies of one connection that overlap at one priority: only ranges of ports can.
-pub fn overlaps(wants: &[Want], band: Band) -> BTreeSet<Report> {
-    let mut classes: BTreeMap<_, Vec<&Want>> = BTreeMap::new();
-    for want in wants {
-        let Selector {
-            family,
-            from,
-            proto,
-            sport,
-            dport,
-        } = &want.selector;
-        let has_range = [sport, dport]
-            .iter()
-            .any(|p| p.is_some_and(|p| !p.is_single()));
-        if has_range {
-            let class = (priority(band, &want.selector), *family, *from, *proto);
-            classes.entry(class).or_default().push(want);
-        }
-    }
+/// Policies of one connection that overlap at one priority: only ranges of ports can. Each is told
+/// of once, with the first that takes traffic of it.
+pub fn overlaps(claims: &Claims, view: &View<'_>, band: Band) -> BTreeSet<Report> {
     let mut reports = BTreeSet::new();
-    for class in classes.values() {
-        for (i, first) in class.iter().enumerate() {
-            for second in &class[i + 1..] {
-                let (a, b) = (&first.selector, &second.selector);
-                let meet = |a: Option<nsm_netlink::PortRange>, b| match (a, b) {
-                    (Some(a), Some(b)) => a.overlaps(&b),
-                    _ => true,
+    for (connection, wants) in claims.wants() {
+        for class in classes(wants, band).values_mut() {
+            class.sort_by_cached_key(|want| age(want, view, band));
+            for (i, second) in class.iter().enumerate() {
+                let Some(first) = class[..i].iter().find(|first| meet(first, second)) else {
+                    continue;
                 };
-                if meet(a.sport, b.sport) && meet(a.dport, b.dport) {
-                    reports.insert(Report::Overlap {
-                        first: first.index,
-                        second: second.index,
-                        selector: a.clone(),
-                    });
-                }
+                reports.insert(Report::Overlap {
+                    connection: connection.clone(),
+                    first: first.index,
+                    second: second.index,
+                    selector: first.selector.clone(),
+                });
             }
         }
     }
     reports
+}
+
+/// What policies have in common that can overlap at one priority.
+type Class = (u32, Family, Option<IpNet>, Option<u8>);
+
+/// The policies with ranges of ports by what they have in common.
+fn classes(wants: &[Want], band: Band) -> BTreeMap<Class, Vec<&Want>> {
+    let mut classes: BTreeMap<Class, Vec<&Want>> = BTreeMap::new();
+    for want in wants {
+        let selector = &want.selector;
+        let is_range = |ports: Option<PortRange>| ports.is_some_and(|ports| !ports.is_single());
+        if is_range(selector.sport) || is_range(selector.dport) {
+            let priority = priority(band, selector);
+            let class = (priority, selector.family, selector.from, selector.proto);
+            classes.entry(class).or_default().push(want);
+        }
+    }
+    classes
+}
+
+/// Where a policy's rule stands among all. One that does not stand yet comes behind them.
+fn age(want: &Want, view: &View<'_>, band: Band) -> usize {
+    let priority = priority(band, &want.selector);
+    let mut ours = view.rules_of(&want.selector).iter();
+    ours.find(|rule| rule.priority == priority)
+        .and_then(|ours| {
+            let mut all = view.actual.rules.iter();
+            all.position(|rule| std::ptr::eq(rule, *ours))
+        })
+        .unwrap_or(usize::MAX)
+}
+
+/// Whether two policies of one class have a pair of ports in common.
+fn meet(a: &Want, b: &Want) -> bool {
+    let ports = |a: Option<PortRange>, b: Option<PortRange>| match (a, b) {
+        (Some(a), Some(b)) => a.overlaps(&b),
+        _ => true,
+    };
+    ports(a.selector.sport, b.selector.sport) && ports(a.selector.dport, b.selector.dport)
 }

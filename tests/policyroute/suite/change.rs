@@ -14,6 +14,9 @@ cases![
     another_policy_leaves_those_that_stand,
     the_narrower_policy_is_asked_first_whatever_the_order,
     overlapping_ranges_of_ports_are_reported_once,
+    an_overlap_is_not_reported_again_because_others_have_called,
+    of_two_that_overlap_the_older_is_said_to_take_the_traffic,
+    a_crowd_of_overlaps_is_a_warning_for_each_policy,
     an_input_that_is_not_understood_any_more_leaves_what_stands,
 ];
 
@@ -245,6 +248,49 @@ async fn overlapping_ranges_of_ports_are_reported_once<M: Machine>(pod: Pod<M>) 
     assert!(warning.contains("policies 0 and 2 overlap"), "{warning}");
 }
 
+async fn an_overlap_is_not_reported_again_because_others_have_called<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    let overlapping = connection("c").policies([ports("100-200"), ports("150-250")]);
+    let other = connection("d").policy(policy().from("10.1.0.2"));
+    process.request(&overlapping).await.unwrap();
+    assert_eq!(policyroute_suite::warnings().len(), 1);
+
+    process.request(&other).await.unwrap();
+    process.request(&overlapping).await.unwrap();
+    process.close(&other).await.unwrap();
+    process.request(&overlapping).await.unwrap();
+
+    assert_eq!(policyroute_suite::warnings(), [""; 0]);
+}
+
+/// The kernel asks rules of one priority in the order of their age, not in that of the list.
+async fn of_two_that_overlap_the_older_is_said_to_take_the_traffic<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    process.request(&only(ports("150-250"))).await.unwrap();
+
+    let asked = connection("c").policies([ports("100-200"), ports("150-250")]);
+    process.request(&asked).await.unwrap();
+
+    let first = &pod.our_rules()[0];
+    assert!(first.selector.to_string().ends_with("dport 150-250"));
+    let [warning] = <[_; 1]>::try_from(policyroute_suite::warnings()).unwrap();
+    assert!(warning.contains("takes policy 1 ["), "{warning}");
+    process.request(&asked).await.unwrap();
+    Process::start(&pod).request(&asked).await.unwrap();
+    assert_eq!(policyroute_suite::warnings(), [warning]);
+}
+
+async fn a_crowd_of_overlaps_is_a_warning_for_each_policy<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let asked = connection("c").policies((1..=100).map(|end| ports(&format!("1-{}", 1000 + end))));
+
+    Process::start(&pod).request(&asked).await.unwrap();
+
+    assert_eq!(policyroute_suite::warnings().len(), 99);
+}
+
 async fn an_input_that_is_not_understood_any_more_leaves_what_stands<M: Machine>(pod: Pod<M>) {
     pod.add_link("nsm-0");
     let process = Process::start(&pod);
@@ -258,6 +304,10 @@ async fn an_input_that_is_not_understood_any_more_leaves_what_stands<M: Machine>
     assert_eq!(pod.snapshot(), before);
     process.close(&good).await.unwrap();
     assert_eq!(pod.ours(), [""; 0]);
+}
+
+fn ports(range: &str) -> PolicyDraft {
+    policy().from("10.1.0.1").proto("tcp").dport(range)
 }
 
 fn only(policy: PolicyDraft) -> Draft {
