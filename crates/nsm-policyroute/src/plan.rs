@@ -84,7 +84,8 @@ pub struct Plan {
     pub remove: Vec<Step>,
     /// Routes are deleted.
     pub cut: Vec<Step>,
-    /// A rule to be added and deleted at once, so that IPv6 sockets look again.
+    /// A rule to be added and deleted at once, so that IPv6 sockets look again. Not needed once
+    /// another IPv6 rule has been written after the routes.
     pub probe: Option<Rule>,
     /// Where each selector sits that has a rule.
     pub tables: BTreeMap<Selector, TableId>,
@@ -252,12 +253,9 @@ impl Planner<'_, '_> {
 
     /// IPv6 sockets that have fallen to the main table look again only when some rule changes: a
     /// change of routes behind a standing rule does not reach them (the cached route is held
-    /// against the serial number of the table it came from, net/ipv6/route.c).
+    /// against the serial number of the table it came from, net/ipv6/route.c). Whether a rule of
+    /// the plan does that too is known when it has been written: it may be refused.
     fn probe(&mut self) {
-        let writes_rule = |step: &&Step| rule_of(step).is_some_and(|r| r.family() == Family::V6);
-        if self.plan.steps().any(|step| writes_rule(&step)) {
-            return;
-        }
         let behind_a_rule = |step: &Step| {
             route_of(step).is_some_and(|route| {
                 let place = (Family::V6, route.table);

@@ -168,9 +168,10 @@ impl<N: Namespace> Reconciler<'_, N> {
             deadline: self.deadline,
             timeout: self.config.timeout,
             left: Vec::new(),
+            probe_owed: space.probe_owed,
         };
-        space.probe_owed |= plan.probe.is_some();
         let written = writer.run(&plan);
+        space.probe_owed = writer.probe_owed;
         for op in writer.left {
             match op {
                 Op::AddRule(rule) => {
@@ -181,7 +182,6 @@ impl<N: Namespace> Reconciler<'_, N> {
             }
         }
         let mut written = written?;
-        space.probe_owed = false;
 
         *figures = Figures {
             adopted: plan

@@ -66,6 +66,8 @@ pub struct Writer<'a, K> {
     pub timeout: Duration,
     /// What may stand of a plan that was not carried out to its end.
     pub left: Vec<Op>,
+    /// Whether IPv6 sockets have still to be made to look again.
+    pub probe_owed: bool,
 }
 
 /// A step and what became of it.
@@ -77,6 +79,12 @@ pub struct Progress {
     applied: Vec<(usize, Op)>,
     /// Whether everything has been added, and what it replaces is being removed.
     replaces: bool,
+    /// The tables that rules of ours looked up before.
+    looked_up: BTreeSet<(Family, u32)>,
+    /// Whether IPv6 routes behind such a rule have been written: sockets do not see that.
+    strands: bool,
+    /// Whether an IPv6 rule has come or gone since routes were added: sockets look again.
+    looks_again: bool,
     failed: BTreeMap<usize, (Op, Refusal)>,
 }
 
@@ -87,8 +95,26 @@ impl<K: Kernel> Writer<'_, K> {
     /// [`Halt::Error`] when a write that the connection at hand needs was refused or there is no
     /// time left; [`Halt::Again`] when somebody else was faster or the answers were lost.
     pub fn run(&mut self, plan: &Plan) -> Result<Written, Halt> {
-        let mut progress = Progress::default();
+        let standing = self.before.iter().filter(|rule| self.owner.owns_rule(rule));
+        let mut progress = Progress {
+            looked_up: standing.map(place).collect(),
+            strands: self.probe_owed,
+            ..Progress::default()
+        };
         let result = self.carry_out(plan, &mut progress);
+        self.probe_owed = !progress.looks_again
+            && match &result {
+                Ok(_) => false,
+                Err(Halt::Again(Some(_))) => plan.probe.is_some(),
+                Err(_) if progress.replaces => progress.strands,
+                Err(_) => {
+                    self.probe_owed
+                        || progress
+                            .applied
+                            .iter()
+                            .any(|(_, op)| progress.is_behind_a_rule(op))
+                }
+            };
         let added = match &result {
             Ok(_) => Vec::new(),
             // What has replaced a rule stays in its place; what nobody had before goes again.
@@ -132,8 +158,9 @@ impl<K: Kernel> Writer<'_, K> {
             }
         }
         self.remove(plan, progress, &mut written)?;
-        if let Some(probe) = &plan.probe {
-            self.probe(probe)?;
+        match &plan.probe {
+            Some(probe) if progress.strands && !progress.looks_again => self.probe(probe)?,
+            _ => {}
         }
         for (unit, (op, refusal)) in &progress.failed {
             written.failed.push(*unit);
@@ -150,6 +177,7 @@ impl<K: Kernel> Writer<'_, K> {
         self.in_time()?;
         let mut faster = false;
         for (step, result) in self.execute(steps)? {
+            progress.strands |= progress.is_behind_a_rule(&step.op);
             match result {
                 Err(Refusal {
                     errno: Errno::EEXIST,
@@ -201,7 +229,7 @@ impl<K: Kernel> Writer<'_, K> {
     fn remove(
         &mut self,
         plan: &Plan,
-        progress: &Progress,
+        progress: &mut Progress,
         written: &mut Written,
     ) -> Result<(), Halt> {
         let (rules, kept): (Vec<&Step>, Vec<&Step>) =
@@ -218,6 +246,7 @@ impl<K: Kernel> Writer<'_, K> {
                     ..
                 }) => {
                     written.figures.rules_removed += u64::from(result.is_ok());
+                    progress.looks_again |= result.is_ok() && rule.family() == Family::V6;
                     written.removed.push(rule.clone());
                 }
                 Err(refusal) => {
@@ -236,6 +265,7 @@ impl<K: Kernel> Writer<'_, K> {
             let Some(route) = route_of(step) else {
                 continue;
             };
+            progress.strands |= progress.is_behind_a_rule(&step.op);
             match result {
                 Ok(()) => written.figures.routes_removed += 1,
                 Err(Refusal {
@@ -405,12 +435,25 @@ impl Progress {
     fn note(&mut self, step: &Step, result: Result<(), Refusal>) {
         let Some(unit) = step.unit else { return };
         match result {
-            Ok(()) => self.applied.push((unit, step.op.clone())),
+            Ok(()) => {
+                self.looks_again |= rule_of(step).is_some_and(|rule| rule.family() == Family::V6);
+                self.applied.push((unit, step.op.clone()));
+            }
             Err(refusal) => {
                 self.failed
                     .entry(unit)
                     .or_insert_with(|| (step.op.clone(), refusal));
             }
+        }
+    }
+
+    /// Whether a write is of an IPv6 route behind a rule that stood before.
+    fn is_behind_a_rule(&self, op: &Op) -> bool {
+        match op {
+            Op::AddRoute(route, _) | Op::DelRoute(route) => {
+                route.family() == Family::V6 && self.looked_up.contains(&(Family::V6, route.table))
+            }
+            Op::AddRule(_) | Op::DelRule(_) => false,
         }
     }
 

@@ -2,13 +2,15 @@
 
 use crate::cases;
 use nsm_netlink::fake::Write;
-use nsm_netlink::{Action, Family, Op, Rule};
+use nsm_netlink::fault::{Effect, Fault};
+use nsm_netlink::{Action, Errno, Family, Op, OpKind, Rule};
 use policyroute_suite::{Draft, Machine, Pod, Process, connection, policy};
 
 cases![
     a_repair_behind_a_standing_ipv6_rule_ends_with_one_probe,
     a_route_less_behind_a_standing_ipv6_rule_ends_with_one_probe,
     a_plan_with_an_ipv6_rule_needs_no_probe,
+    a_plan_whose_ipv6_rule_is_refused_ends_with_one_probe,
     a_plan_without_ipv6_routes_needs_no_probe,
     an_unchanged_refresh_needs_no_probe,
 ];
@@ -87,6 +89,23 @@ async fn a_plan_with_an_ipv6_rule_needs_no_probe<M: Machine>(pod: Pod<M>) {
 
     process.close(&both()).await.unwrap();
     assert_eq!(probes(&pod), 0);
+}
+
+async fn a_plan_whose_ipv6_rule_is_refused_ends_with_one_probe<M: Machine>(pod: Pod<M>) {
+    let process = requested(&pod).await;
+    let other = connection("d").policy(policy().from("2001:db8::2"));
+    process.request(&other).await.unwrap();
+    pod.remake_link("nsm-0");
+    pod.delete_rule(&pod.our_rules()[2]);
+    pod.watch.bursts();
+    let refused = Effect::Errno(Errno::EPERM);
+    pod.faults.set(Fault::once(OpKind::AddRule, 1, refused));
+
+    process.request(&both()).await.unwrap();
+
+    assert!(pod.faults.unconsumed().is_empty());
+    assert_eq!(pod.our_routes().len(), 2);
+    assert_eq!(probes(&pod), 1);
 }
 
 async fn a_plan_without_ipv6_routes_needs_no_probe<M: Machine>(pod: Pod<M>) {
