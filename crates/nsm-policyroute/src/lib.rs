@@ -84,6 +84,7 @@ mod report;
 mod seat;
 mod service;
 mod space;
+mod time;
 mod write;
 
 pub use config::{Band, Config};

@@ -8,6 +8,7 @@ use crate::plan::{self, Goal, Plan};
 use crate::read;
 use crate::report::{self, Report};
 use crate::space::{Change, Space, Turn};
+use crate::time::Time;
 use crate::write::{Halt, Writer, Written};
 use nsm_netlink::{Kernel, Link, Namespace, Op, Route, Rule, Selector, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +26,8 @@ pub struct Reconciler<'a, N> {
     pub config: &'a Config,
     /// What it counts into.
     pub metrics: &'a Metrics,
-    /// Until when.
-    pub deadline: Instant,
+    /// How long.
+    pub time: Time,
 }
 
 impl<N: Namespace> Reconciler<'_, N> {
@@ -101,9 +102,7 @@ impl<N: Namespace> Reconciler<'_, N> {
                 }
                 Err(Halt::Again(reason)) => last = reason,
             }
-            if Instant::now() >= self.deadline {
-                return Err(Error::TimedOut(self.config.timeout));
-            }
+            self.time.check()?;
         }
         let netns = self.netns.id();
         Err(match last {
@@ -165,8 +164,7 @@ impl<N: Namespace> Reconciler<'_, N> {
             desired: &desired,
             before: &actual.rules,
             metrics: self.metrics,
-            deadline: self.deadline,
-            timeout: self.config.timeout,
+            time: self.time,
             left: Vec::new(),
             probe_owed: space.probe_owed,
         };

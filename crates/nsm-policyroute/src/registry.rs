@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::space::{Change, Space};
+use crate::time::Time;
 use nsm_api::ConnectionId;
 use nsm_chain::ErrorChain;
 use nsm_netlink::{Namespace, NetnsId};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
@@ -101,6 +102,7 @@ impl<N: Namespace> Registry<N> {
     /// Works in a namespace: waits for its turn, then runs to the end whatever becomes of the
     /// caller. A close is not given up with its caller even while it waits, and it waits as long
     /// as it takes: nobody else would end the claim, and each piece of work before it has an end.
+    /// So does a timer, which nobody else would set again.
     ///
     /// # Errors
     /// Those of the work; [`Error::TimedOut`] when it is not done in time.
@@ -110,24 +112,30 @@ impl<N: Namespace> Registry<N> {
         change: Change,
         deadline: Option<Instant>,
     ) -> Result<(), Error> {
-        let timeout = self.config.timeout;
-        let latest = Instant::now() + timeout;
-        let deadline = deadline.map_or(latest, |deadline| deadline.min(latest));
-        let late = |_| Error::TimedOut(timeout);
+        let time = Time::of(self.config.timeout, deadline);
+        let late = |_| Error::TimedOut(time.given);
         let mut turn = Box::pin(Arc::clone(self).turn(netns));
-        if !matches!(change, Change::Close { .. }) {
-            let turn = timeout_at(deadline, turn).await.map_err(late)?;
-            return turn.take(change, deadline).await;
+        match change {
+            Change::Request { .. } => {
+                let turn = timeout_at(time.end, turn).await.map_err(late)?;
+                return turn.take(change, time).await;
+            }
+            Change::Timer => {
+                let turn = turn.await;
+                return turn.take(change, Time::of(self.config.timeout, None)).await;
+            }
+            Change::Close { .. } => {}
         }
         // Polled once here, so that it stands in line before whatever its caller asks for next.
         let now = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx))).await;
+        let timeout = self.config.timeout;
         let (reply, done) = oneshot::channel();
         let close = async move {
             let turn = match now {
                 Poll::Ready(turn) => turn,
                 Poll::Pending => turn.await,
             };
-            let done = turn.take(change, Instant::now() + timeout).await;
+            let done = turn.take(change, Time::of(timeout, None)).await;
             if let Err(Err(error)) = reply.send(done) {
                 tracing::warn!(
                     error = %ErrorChain(&error),
@@ -136,9 +144,30 @@ impl<N: Namespace> Registry<N> {
             }
         };
         let close = tokio::spawn(close.in_current_span());
-        match timeout_at(deadline, done).await.map_err(late)? {
+        match timeout_at(time.end, done).await.map_err(late)? {
             Ok(done) => done,
             Err(_) => close.await.map_err(Error::Lost),
+        }
+    }
+
+    /// Ends the claim of a connection that goes on elsewhere. What stays is tried again, and is
+    /// nobody's error.
+    pub async fn leave(
+        self: Arc<Self>,
+        netns: Arc<N>,
+        connection: ConnectionId,
+        deadline: Option<Instant>,
+    ) {
+        let change = Change::Close {
+            connection: connection.clone(),
+            had: Vec::new(),
+        };
+        if let Err(error) = self.work(netns, change, deadline).await {
+            tracing::warn!(
+                connection.id = %connection,
+                error = %ErrorChain(&error),
+                "former policies could not be removed yet"
+            );
         }
     }
 
@@ -196,6 +225,8 @@ impl<N: Namespace> Registry<N> {
             .is_some_and(|known| Arc::ptr_eq(known, slot))
         {
             known.slots.remove(&id);
+            // Who had nothing here but what a failed call left has no home any more.
+            known.homes.retain(|_, home| *home != id);
         }
     }
 }
@@ -223,33 +254,57 @@ struct Turn<N> {
 }
 
 impl<N: Namespace> Turn<N> {
-    async fn take(self, change: Change, deadline: Instant) -> Result<(), Error> {
+    async fn take(self, change: Change, time: Time) -> Result<(), Error> {
         let span = tracing::Span::current();
-        let work = move || span.in_scope(|| self.run(&change, deadline));
+        let work = move || span.in_scope(|| self.run(change, time));
         let done = tokio::task::spawn_blocking(work).await;
-        done.unwrap_or_else(|lost| Err(Error::Lost(lost)))
+        let (result, leaving) = done.map_err(Error::Lost)?;
+        if let Some(leaving) = leaving {
+            leaving.await.map_err(Error::Lost)?;
+        }
+        result
     }
 
-    fn run(mut self, change: &Change, deadline: Instant) -> Result<(), Error> {
+    /// Runs the work. Where a connection has moved here, its former home is left by a task of its
+    /// own, so that nothing stays behind whatever becomes of the caller.
+    fn run(mut self, change: Change, time: Time) -> (Result<(), Error>, Option<JoinHandle<()>>) {
         let reconciler = Reconciler {
             netns: self.slot.netns.as_ref(),
             config: &self.registry.config,
             metrics: &self.registry.metrics,
-            deadline,
+            time,
         };
-        let result = reconciler.run(&mut self.space, change);
-        if let Change::Request { connection, .. } | Change::Close { connection, .. } = change {
-            self.settle_home(connection, result.is_err());
+        let result = reconciler.run(&mut self.space, &change);
+        let mut leaving = None;
+        match &change {
+            Change::Request { connection, .. } => {
+                let former = self.settle_home(connection, result.is_err());
+                leaving = former.filter(|_| result.is_ok()).map(|former| {
+                    let registry = Arc::clone(&self.registry);
+                    let leave = registry.leave(former, connection.clone(), Some(time.end));
+                    Handle::current().spawn(leave.in_current_span())
+                });
+            }
+            Change::Close { connection, .. } => {
+                self.settle_home(connection, result.is_err());
+            }
+            Change::Timer => {}
         }
         self.set_timer();
         self.registry.retire(&self.slot, &mut self.space);
         drop(self.permit);
-        result
+        (result, leaving)
     }
 
-    fn settle_home(&self, connection: &ConnectionId, failed: bool) {
+    /// Notes where a connection's claim is, and tells where else it was.
+    fn settle_home(&self, connection: &ConnectionId, failed: bool) -> Option<Arc<N>> {
         let id = self.slot.netns.id();
         let mut known = locked(&self.registry.known);
+        let former = known.homes.get(connection).copied();
+        let elsewhere = former
+            .filter(|former| *former != id)
+            .and_then(|former| known.slots.get(&former))
+            .map(|slot| Arc::clone(&slot.netns));
         // After a failure there may be something here that the connection's close looks for.
         let at_home = failed && self.space.is_in_debt();
         if self.space.claims.get(connection).is_some() {
@@ -257,9 +312,10 @@ impl<N: Namespace> Turn<N> {
         } else if at_home {
             // Where its claim still is, if it has one, is its home.
             known.homes.entry(connection.clone()).or_insert(id);
-        } else if known.homes.get(connection) == Some(&id) {
+        } else if former == Some(id) {
             known.homes.remove(connection);
         }
+        elsewhere
     }
 
     /// Wakes up when the next left-over's time has come.
@@ -299,4 +355,55 @@ impl<N: Namespace> Turn<N> {
 /// What the locks guard is whole at every moment, so a panic elsewhere does not spoil it.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Want;
+    use nsm_netlink::fake::FakeNamespace;
+    use nsm_netlink::fault::{Effect, Fault, Faults, Faulty};
+    use nsm_netlink::{Errno, Family, OpKind, Owner, Selector};
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_left_nothing_but_a_debt_has_no_home_once_it_is_paid() {
+        let pod = FakeNamespace::new();
+        pod.set_up(pod.add_link("nsm-0").unwrap()).unwrap();
+        let faults = Faults::new();
+        let netns = Arc::new(Faulty::new(pod, faults.clone()));
+        let owner = Owner {
+            protocol: 78.try_into().unwrap(),
+            tables: "20000-24999".parse().unwrap(),
+        };
+        let config = Config::new(owner);
+        let grace = config.grace;
+        let registry = Registry::new(config, Metrics::global());
+        let connection: ConnectionId = "c".try_into().unwrap();
+        for op in [OpKind::AddRule, OpKind::DelRoute] {
+            let refused = Effect::Errno(Errno::EPERM);
+            faults.set(Fault::forever(op, 1, refused));
+        }
+
+        let request = Change::Request {
+            connection: connection.clone(),
+            interface: "nsm-0".to_owned(),
+            wants: vec![Want {
+                selector: Selector {
+                    proto: Some(6),
+                    ..Selector::any(Family::V4)
+                },
+                routes: [(Family::V4.default_prefix(), None)].into(),
+                index: 0,
+            }],
+            asked: Vec::new(),
+        };
+        registry.work(netns, request, None).await.unwrap_err();
+        assert!(registry.home(&connection).is_some());
+        faults.clear();
+        tokio::time::sleep(grace + Duration::from_secs(1)).await;
+
+        assert_eq!(registry.held(), 0);
+        assert!(locked(&registry.known).homes.is_empty());
+    }
 }

@@ -9,7 +9,6 @@ use http::Extensions;
 use nsm_api::ConnectionId;
 use nsm_api::connection::Connection;
 use nsm_chain::{BoxFuture, Call, ErrorChain, NetworkService, Operation, take_ready};
-use nsm_netlink::Namespace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
@@ -189,17 +188,13 @@ impl<S: NamespaceSource> Policies<S> {
             }
             Err(error) => return Err(error.into()),
         };
-        let moved = home.filter(|home| home.id() != netns.id());
         let change = Change::Request {
             connection: caller.id.clone(),
             interface,
             wants,
             asked,
         };
-        self.registry.work(netns, change, caller.deadline).await?;
-        // Install there, then remove here.
-        self.leave(caller, moved).await;
-        Ok(())
+        self.registry.work(netns, change, caller.deadline).await
     }
 
     /// Removes what a connection has, or leaves what it names to a grace when it has no claim.
@@ -243,21 +238,12 @@ impl<S: NamespaceSource> Policies<S> {
         }
     }
 
-    /// Ends the claim of a connection that goes on elsewhere. What stays is tried again, and does
-    /// not fail the request.
+    /// Ends the claim of a connection that wants nothing any more.
     async fn leave(&self, caller: &Caller, home: Option<Arc<S::Namespace>>) {
         let Some(netns) = home else { return };
-        let change = Change::Close {
-            connection: caller.id.clone(),
-            had: Vec::new(),
-        };
-        if let Err(error) = self.registry.work(netns, change, caller.deadline).await {
-            tracing::warn!(
-                connection.id = %caller.id,
-                error = %ErrorChain(&error),
-                "former policies could not be removed yet"
-            );
-        }
+        let registry = Arc::clone(&self.registry);
+        let left = registry.leave(netns, caller.id.clone(), caller.deadline);
+        left.await;
     }
 }
 

@@ -6,10 +6,9 @@ use crate::metrics::{Figures, Metrics};
 use crate::plan::{Leg, Plan, Step, leg, route_of, rule_of};
 use crate::read;
 use crate::report::Report;
+use crate::time::Time;
 use nsm_netlink::{Errno, Family, Kernel, KernelError, Op, Owner, Placement, Refusal, Rule};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// Why a plan was not carried out to its end.
 #[derive(Debug)]
@@ -60,10 +59,8 @@ pub struct Writer<'a, K> {
     pub before: &'a [Rule],
     /// Refusals are counted.
     pub metrics: &'a Metrics,
-    /// Nothing begins after this.
-    pub deadline: Instant,
-    /// How long that was, for the message.
-    pub timeout: Duration,
+    /// How long.
+    pub time: Time,
     /// What may stand of a plan that was not carried out to its end.
     pub left: Vec<Op>,
     /// Whether IPv6 sockets have still to be made to look again.
@@ -174,7 +171,7 @@ impl<K: Kernel> Writer<'_, K> {
 
     /// Routes, before the rules that point at them.
     fn make(&mut self, steps: &[Step], progress: &mut Progress) -> Result<(), Halt> {
-        self.in_time()?;
+        self.time.check().map_err(Halt::Error)?;
         let mut faster = false;
         for (step, result) in self.execute(steps)? {
             progress.strands |= progress.is_behind_a_rule(&step.op);
@@ -202,9 +199,9 @@ impl<K: Kernel> Writer<'_, K> {
         if steps.is_empty() {
             return Ok(());
         }
-        if let Err(late) = self.in_time() {
+        if let Err(late) = self.time.check() {
             self.undo(progress, |_| true);
-            return Err(late);
+            return Err(Halt::Error(late));
         }
         for (step, result) in self.execute(steps.iter().copied())? {
             match result {
@@ -404,14 +401,6 @@ impl<K: Kernel> Writer<'_, K> {
             .zip(refused)
             .filter(|(_, refused)| *refused);
         stands.map(|(added, _)| added).collect()
-    }
-
-    fn in_time(&self) -> Result<(), Halt> {
-        if Instant::now() < self.deadline {
-            Ok(())
-        } else {
-            Err(Halt::Error(Error::TimedOut(self.timeout)))
-        }
     }
 
     pub fn execute<'s>(

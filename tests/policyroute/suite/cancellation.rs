@@ -13,6 +13,7 @@ cases![
     a_request_that_nobody_waits_for_is_taken_back_by_a_close_below_begin,
     a_change_that_nobody_waits_for_is_the_old_or_the_new_one,
     work_in_the_kernel_goes_on_when_its_caller_leaves,
+    a_move_that_nobody_waits_for_leaves_nothing_behind,
     a_close_finds_what_a_request_that_is_still_at_work_will_have_claimed,
     a_close_that_nobody_waits_for_is_made_good_by_the_next,
     a_close_that_nobody_waits_for_is_made_good_by_the_next_below_begin,
@@ -76,6 +77,28 @@ async fn work_in_the_kernel_goes_on_when_its_caller_leaves<M: Machine>(pod: Pod<
     assert_eq!(pod.ours(), ONE);
     process.close(&one()).await.unwrap();
     assert_eq!(pod.ours(), [""; 0]);
+}
+
+async fn a_move_that_nobody_waits_for_leaves_nothing_behind<M: Machine>(pod: Pod<M>) {
+    let other = Pod::<M>::boot();
+    pod.add_link("nsm-0");
+    other.add_link("nsm-0");
+    let process = Process::start(&pod);
+    for polls in 0.. {
+        process.request(&one()).await.unwrap();
+
+        let moves = process.call(request(&one(), &other));
+        let polled = poll_n_then_drop(moves, polls).await;
+        pass(GRACE / 100).await;
+
+        let stands = pod.ours().len() + other.ours().len();
+        assert_eq!((stands, process.namespaces_held()), (1, 1), "polls {polls}");
+        process.close(&one()).await.unwrap();
+        assert_eq!(process.namespaces_held(), 0);
+        if polled.output.is_some() {
+            break;
+        }
+    }
 }
 
 async fn a_close_finds_what_a_request_that_is_still_at_work_will_have_claimed<M: Machine>(

@@ -14,6 +14,8 @@ cases![
     whoever_waits_in_vain_for_a_turn_leaves_in_time_and_nothing_is_stuck,
     a_close_whose_caller_has_no_more_time_ends_the_claim_all_the_same,
     namespaces_do_not_wait_for_each_other,
+    a_left_over_goes_though_nobody_had_a_thread_for_it_in_time,
+    whoever_waits_in_vain_is_told_how_long_it_was_his_time,
     a_namespace_is_held_by_whoever_works_in_it_and_no_longer,
 ];
 
@@ -110,6 +112,63 @@ async fn namespaces_do_not_wait_for_each_other<M: Machine>(pod: Pod<M>) {
     working.await.unwrap().unwrap();
     assert_eq!(pod.ours().len(), 1);
     assert_eq!(process.namespaces_held(), 2);
+}
+
+/// As many as may be worked in at once.
+const CROWD: usize = 16;
+
+async fn a_left_over_goes_though_nobody_had_a_thread_for_it_in_time<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    Process::start(&pod)
+        .request(&of("c1", "10.1.0.1"))
+        .await
+        .unwrap();
+    pod.remake_link("nsm-0");
+    let process = Process::start(&pod);
+    process.request(&of("c2", "10.1.0.2")).await.unwrap();
+    assert_eq!(pod.our_rules().len(), 2);
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        let other = Pod::<M>::boot();
+        other.add_link("nsm-0");
+        let (at_work, go_on) = other.stop_at(OpKind::AddRoute);
+        let working = tokio::spawn(process.call(request(&of("c", "10.1.0.1"), &other)));
+        at_work.await.unwrap();
+        crowd.push((working, go_on));
+    }
+
+    for _ in 0..5 {
+        advance(GRACE / 2).await;
+        tokio::task::yield_now().await;
+    }
+    for (working, go_on) in crowd {
+        go_on.send(()).unwrap();
+        working.await.unwrap().unwrap_err();
+    }
+    pass(2 * GRACE).await;
+
+    assert_eq!(
+        pod.ours(),
+        ["31745: from 10.1.0.2 -> 20001: default dev nsm-0"]
+    );
+}
+
+async fn whoever_waits_in_vain_is_told_how_long_it_was_his_time<M: Machine>(pod: Pod<M>) {
+    pod.add_link("nsm-0");
+    let process = Process::start(&pod);
+    let (at_work, go_on) = pod.stop_at(OpKind::AddRoute);
+    let working = within(SECOND, request(&of("c1", "10.1.0.1"), &pod));
+    let working = tokio::spawn(process.call(working));
+    at_work.await.unwrap();
+
+    let waiting = within(SECOND, request(&of("c2", "10.1.0.2"), &pod));
+    let waiting = tokio::spawn(process.call(waiting));
+    tokio::task::yield_now().await;
+    advance(2 * SECOND).await;
+    assert_fails(waiting.await.unwrap(), ErrorKind::DeadlineExceeded, &["1s"]);
+    go_on.send(()).unwrap();
+
+    assert_fails(working.await.unwrap(), ErrorKind::DeadlineExceeded, &["1s"]);
 }
 
 async fn a_namespace_is_held_by_whoever_works_in_it_and_no_longer<M: Machine>(pod: Pod<M>) {
