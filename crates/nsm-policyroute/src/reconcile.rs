@@ -1,7 +1,8 @@
 //! One piece of work in a namespace: read, plan, write, remember. It blocks, and nothing stops it.
 
-use crate::actual::View;
+use crate::actual::{Place, View};
 use crate::config::Config;
+use crate::desired::Desired;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics, Standing};
 use crate::plan::{self, Goal, Plan};
@@ -114,6 +115,7 @@ impl<N: Namespace> Reconciler<'_, N> {
         })
     }
 
+    /// Reads, plans and writes once.
     fn attempt(
         &self,
         space: &mut Space,
@@ -121,24 +123,18 @@ impl<N: Namespace> Reconciler<'_, N> {
         turn: &Turn,
         figures: &mut Figures,
     ) -> Result<(), Halt> {
+        let owner = self.config.owner;
+        let band = self.config.priorities;
         let mut kernel = self.netns.open()?;
         let links = kernel.links()?;
         let own = self.interface(turn, &links).map_err(Halt::Error)?;
-        let owner = self.config.owner;
-        let band = self.config.priorities;
         let actual = read::read(&mut kernel, owner)?;
+        let view = View::new(&actual, owner);
         let (desired, conflicts) = turn.claims.desired(turn.own.as_ref(), &links, band);
 
-        let view = View::new(&actual, owner);
         let due = self.due(space, turn, own, &view);
-        let settle = self.config.settle();
-        let mut orphans = space.leftovers.due_orphans(Instant::now(), settle);
-        orphans.extend(turn.claims.given_up().chain(space.litter.iter().copied()));
-        orphans.extend(view.left_to(own));
-        let mut ended = turn.ended.clone();
-        for (selector, routes) in &space.stale {
-            ended.entry(selector.clone()).or_default().extend(routes);
-        }
+        let orphans = self.orphans(space, turn, own, &view);
+        let ended = space.ended(turn);
         let goal = Goal {
             desired: &desired,
             dropped: &turn.dropped,
@@ -152,13 +148,12 @@ impl<N: Namespace> Reconciler<'_, N> {
         };
         let plan = plan::plan(&goal, &actual, owner);
         if let Some(policy) = plan.unseated.iter().find_map(|unit| desired[*unit].own) {
-            return Err(Halt::Error(Error::NoFreeTable {
-                policy,
-                tables: owner.tables,
-            }));
+            let tables = owner.tables;
+            return Err(Halt::Error(Error::NoFreeTable { policy, tables }));
         }
         let mut seen = report::look(&desired, &plan, &view, band);
-        let mut writer = Writer {
+
+        let writer = Writer {
             kernel: &mut kernel,
             owner,
             desired: &desired,
@@ -168,25 +163,10 @@ impl<N: Namespace> Reconciler<'_, N> {
             left: Vec::new(),
             probe_owed: space.probe_owed,
         };
-        let written = writer.run(&plan);
-        space.probe_owed = writer.probe_owed;
-        for op in writer.left {
-            match op {
-                Op::AddRule(rule) => {
-                    space.stray.insert(rule);
-                }
-                Op::AddRoute(route, _) => space.left(&route, &plan.tables),
-                Op::DelRule(_) | Op::DelRoute(_) => {}
-            }
-        }
-        let mut written = written?;
+        let mut written = carry_out(writer, space, &plan)?;
 
         *figures = Figures {
-            adopted: plan
-                .kept
-                .iter()
-                .filter(|u| desired[**u].seat.is_none())
-                .count() as u64,
+            adopted: adopted(&plan, &desired),
             drift: drift(&plan, turn, &desired),
             ..written.figures
         };
@@ -197,26 +177,18 @@ impl<N: Namespace> Reconciler<'_, N> {
             lookalikes: seen.lookalikes,
             ..space.standing
         };
-        seen.reports.append(&mut written.reports);
-        seen.reports
-            .extend(conflicts.into_iter().map(Report::Conflict));
         let overlaps = report::overlaps(&turn.claims, &view, band);
-        seen.reports.extend(overlaps);
-        for place in orphans {
-            space.leftovers.forget_orphan(place);
-        }
-        let tables = plan.tables;
-        let mut seated = tables.clone();
+        let conflicts = conflicts.into_iter().map(Report::Conflict);
+        seen.reports.extend(overlaps.into_iter().chain(conflicts));
+        seen.reports.append(&mut written.reports);
+        space.report(seen.reports);
+
+        let mut seated = plan.tables.clone();
         for unit in &written.failed {
             seated.remove(&desired[*unit].selector);
         }
-        space.claims = turn.claims.clone();
-        space.claims.remember(seated);
-        for place in space.claims.seats() {
-            space.leftovers.forget_orphan(place);
-        }
-        space.report(seen.reports);
-        self.remember(space, change, &tables, written)
+        space.take_over(turn.claims.clone(), seated, orphans);
+        self.remember(space, change, &plan.tables, written)
             .map_err(Halt::Error)
     }
 
@@ -268,6 +240,23 @@ impl<N: Namespace> Reconciler<'_, N> {
                 .map(|(rule, _)| (*rule).clone()),
         );
         due
+    }
+
+    /// The tables that hold nothing of ours in the end if no rule of ours looks them up: they have
+    /// been without one for long enough, or this process or this interface has left them.
+    fn orphans(
+        &self,
+        space: &Space,
+        turn: &Turn,
+        own: Option<u32>,
+        view: &View<'_>,
+    ) -> BTreeSet<Place> {
+        let settle = self.config.settle();
+        let mut orphans = space.leftovers.due_orphans(Instant::now(), settle);
+        orphans.extend(turn.claims.given_up());
+        orphans.extend(space.litter.iter().copied());
+        orphans.extend(view.left_to(own));
+        orphans
     }
 
     /// A close of a connection without a claim: its rules are left to a grace, nothing is written.
@@ -347,6 +336,20 @@ impl<N: Namespace> Reconciler<'_, N> {
     }
 }
 
+/// Carries a plan out, and takes note of what is owed when it does not come to its end.
+fn carry_out<K: Kernel>(
+    mut writer: Writer<'_, K>,
+    space: &mut Space,
+    plan: &Plan,
+) -> Result<Written, Halt> {
+    let written = writer.run(plan);
+    space.probe_owed = writer.probe_owed;
+    for op in writer.left {
+        space.owe(op, &plan.tables);
+    }
+    written
+}
+
 /// Takes note of what is left over: the rules of ours that nobody claims, each with whether it is
 /// dead, and the tables of ours that no rule looks up.
 fn observe<'a>(space: &mut Space, turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
@@ -371,8 +374,14 @@ fn unclaimed<'a>(turn: &Turn, view: &View<'a>) -> BTreeMap<&'a Rule, bool> {
         .collect()
 }
 
+/// How many rules that stood have been taken over.
+fn adopted(plan: &Plan, desired: &[Desired]) -> u64 {
+    let kept = plan.kept.iter();
+    kept.filter(|unit| desired[**unit].seat.is_none()).count() as u64
+}
+
 /// How many writes restore what stood before and what nobody has asked to be otherwise.
-fn drift(plan: &Plan, turn: &Turn, desired: &[crate::desired::Desired]) -> u64 {
+fn drift(plan: &Plan, turn: &Turn, desired: &[Desired]) -> u64 {
     let repaired = plan.steps().filter_map(|step| step.unit).filter(|unit| {
         let desired = &desired[*unit];
         desired.seat.is_some() && (desired.own.is_none() || turn.unchanged)

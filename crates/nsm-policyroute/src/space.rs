@@ -9,7 +9,7 @@ use crate::policy::Want;
 use crate::report::Report;
 use ipnet::IpNet;
 use nsm_api::ConnectionId;
-use nsm_netlink::{Route, Rule, Selector, TableId};
+use nsm_netlink::{Op, Route, Rule, Selector, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -69,6 +69,41 @@ impl Space {
         for (selector, _) in at_place {
             let stale = self.stale.entry(selector.clone()).or_default();
             stale.insert((route.prefix, via));
+        }
+    }
+
+    /// Takes note of what a call that failed may have left. `tables` is where selectors sit.
+    pub fn owe(&mut self, added: Op, tables: &BTreeMap<Selector, TableId>) {
+        match added {
+            Op::AddRule(rule) => {
+                self.stray.insert(rule);
+            }
+            Op::AddRoute(route, _) => self.left(&route, tables),
+            Op::DelRule(_) | Op::DelRoute(_) => {}
+        }
+    }
+
+    /// What nobody asks for any more: since this turn, or since one that could not remove it.
+    pub fn ended(&self, turn: &Turn) -> BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>> {
+        let mut ended = turn.ended.clone();
+        for (selector, routes) in &self.stale {
+            ended.entry(selector.clone()).or_default().extend(routes);
+        }
+        ended
+    }
+
+    /// Takes over the claims of a turn and where they sit. Tables that have been emptied or taken
+    /// into use wait for nothing any more.
+    pub fn take_over(
+        &mut self,
+        claims: Claims,
+        seated: BTreeMap<Selector, TableId>,
+        emptied: BTreeSet<Place>,
+    ) {
+        self.claims = claims;
+        self.claims.remember(seated);
+        for place in emptied.into_iter().chain(self.claims.seats()) {
+            self.leftovers.forget_orphan(place);
         }
     }
 
