@@ -1,12 +1,12 @@
 //! What may stand after something went wrong in the kernel.
 
 use super::{Model, Seen};
-use crate::judge::{Case, Kind, Problem, unchanged};
+use crate::judge::{Case, Kind, Problem, missing, unchanged};
 use crate::leftovers::Left;
 use crate::turn::Turn;
 use crate::watch::Sight;
 use nsm_netlink::fault::{Effect, Fault};
-use nsm_netlink::{OpKind, Owner};
+use nsm_netlink::{OpKind, Owner, Route};
 use std::collections::BTreeSet;
 
 /// Whether the element is to read and plan again, so that nobody notices.
@@ -74,6 +74,16 @@ impl Model {
         problems.extend(self.nothing_lost(seen));
         self.owe(turn, seen);
         self.owed.extend(turn.given_up.iter().cloned());
+        // Whoever claims such a policy meanwhile keeps its rule, and not what the claim that has
+        // ended wanted behind it.
+        for selector in &turn.given_up {
+            for rule in seen.after.rules_of(self.owner, selector) {
+                let ways = seen.after.own_ways(self.owner, (rule.family(), rule.table));
+                let via = |way: &Route| way.hop.and_then(|hop| hop.via);
+                let ended = ways.filter(|way| turn.has_ended(selector, (way.prefix, via(way))));
+                ended.for_each(|way| self.left.owe_route(way, seen.now));
+            }
+        }
         self.claims = turn.claims.clone();
         problems
     }
@@ -120,6 +130,20 @@ impl Model {
                 Kind::Wrong | Kind::PassedOver | Kind::Lacks(_) => {}
             }
         }
+    }
+
+    /// Whatever of ours stood stands, and what has come is too many and owed.
+    fn nothing_lost(&mut self, seen: &Seen) -> Vec<Problem> {
+        if self.left.owes() || !self.owed.is_empty() {
+            // What was owed may have been done before something else went wrong.
+            return Vec::new();
+        }
+        missing(
+            self.owner,
+            &seen.before,
+            &seen.after,
+            "was lost by work that failed",
+        )
     }
 
     fn owe_what_is_new(&mut self, seen: &Seen) {
