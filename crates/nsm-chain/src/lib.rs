@@ -39,7 +39,7 @@
 //!     // Any layer of tower's fits.
 //!     .layer(ConcurrencyLimitLayer::new(64))
 //!     // An element, in a span of its name.
-//!     .layer(ElementLayer::new("policyroute"))
+//!     .layer(ElementLayer::new("policyroute", Side::Server))
 //!     // .layer(PolicyRouteLayer::new(..))
 //!     // Right above the next hop, so that an undone request is undone there too.
 //!     .layer(AnswerLayer)
@@ -67,9 +67,13 @@ mod clock;
 mod deadline;
 mod error;
 pub mod metadata;
+pub mod refresh;
 mod service;
 #[cfg(feature = "test-util")]
 pub mod test_util;
+pub mod timeout;
+mod timers;
+pub mod token;
 pub mod trace;
 pub mod update_path;
 
@@ -79,6 +83,9 @@ pub use clock::now;
 pub use deadline::{Deadline, DeadlineLayer};
 pub use error::{BoxError, Error, ErrorChain, ErrorKind};
 pub use metadata::MetadataLayer;
+pub use refresh::RefreshLayer;
 pub use service::{BoxFuture, BoxNetworkService, End, NetworkService, Side, take_ready};
+pub use timeout::TimeoutLayer;
+pub use token::TokenLayer;
 pub use trace::TraceLayer;
 pub use update_path::UpdatePathLayer;

@@ -1,5 +1,6 @@
 //! Spans for calls and elements, and the one place where an error is logged.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use nsm_api::connection::Connection;
@@ -7,7 +8,7 @@ use tower::{Layer, Service};
 use tracing::instrument::Instrumented;
 use tracing::{Instrument, Span, debug_span, error, field, info_span};
 
-use crate::{BoxFuture, Call, Error, NetworkService, take_ready};
+use crate::{BoxFuture, Call, Error, NetworkService, Operation, Side, take_ready};
 
 /// Puts each call into a span, and logs its error.
 ///
@@ -72,22 +73,41 @@ impl<S: NetworkService> Service<Call> for Trace<S> {
 /// # use nsm_chain::{End, MetadataLayer, Side, trace::ElementLayer};
 /// # let _ =
 /// tower::ServiceBuilder::new()
-///     .layer(ElementLayer::new("metadata"))
+///     .layer(ElementLayer::new("metadata", Side::Server))
 ///     .layer(MetadataLayer::new(Side::Server))
 ///     .service(End);
 /// ```
 ///
-/// The names of `tracing`'s spans are fixed in the source. So the name is in the field
-/// `otel.name`, from which OpenTelemetry takes it.
-#[derive(Clone, Copy, Debug)]
+/// The span has the fields `connection.id`, as this hop knows the connection, and `otel.name`, from
+/// which OpenTelemetry takes a span's name, for those of `tracing` are fixed in the source. It is
+/// `metadata/metadataServer.Request`: so the mesh's Go components name the spans of their elements,
+/// and a trace through hops of both kinds reads as one.
+#[derive(Clone, Debug)]
 pub struct ElementLayer {
-    name: &'static str,
+    names: Arc<Names>,
+}
+
+/// The names of an element's spans.
+#[derive(Debug)]
+struct Names {
+    request: String,
+    close: String,
 }
 
 impl ElementLayer {
-    /// `name` is the name of the element's module.
-    pub fn new(name: &'static str) -> Self {
-        Self { name }
+    /// `module` is the name of the element's module, `side` the side of the chain that it is in.
+    pub fn new(module: &str, side: Side) -> Self {
+        let name = |operation: &str| match side {
+            Side::Server => format!("{module}/{module}Server.{operation}"),
+            Side::Client => format!("{module}/{module}Client.{operation}"),
+        };
+        let names = Names {
+            request: name("Request"),
+            close: name("Close"),
+        };
+        Self {
+            names: Arc::new(names),
+        }
     }
 }
 
@@ -97,7 +117,7 @@ impl<S> Layer<S> for ElementLayer {
     fn layer(&self, inner: S) -> Element<S> {
         Element {
             inner,
-            name: self.name,
+            names: Arc::clone(&self.names),
         }
     }
 }
@@ -106,7 +126,7 @@ impl<S> Layer<S> for ElementLayer {
 #[derive(Clone, Debug)]
 pub struct Element<S> {
     inner: S,
-    name: &'static str,
+    names: Arc<Names>,
 }
 
 impl<S: NetworkService> Service<Call> for Element<S> {
@@ -119,7 +139,12 @@ impl<S: NetworkService> Service<Call> for Element<S> {
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let span = debug_span!("element", otel.name = self.name);
+        let name = match &call.operation {
+            Operation::Request(_) => self.names.request.as_str(),
+            Operation::Close(_) => self.names.close.as_str(),
+        };
+        let id = call.connection().id.as_str();
+        let span = debug_span!("element", otel.name = name, connection.id = id);
         let future = span.in_scope(|| self.inner.call(call));
         future.instrument(span)
     }

@@ -5,8 +5,9 @@ use nsm_api::connection::{Connection, Path, PathSegment};
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::begin::Events;
 use nsm_chain::test_util::Recorder;
-use nsm_chain::{BeginLayer, BoxNetworkService, Call, Error, NetworkService, Side};
+use nsm_chain::{BeginLayer, BoxNetworkService, Call, Error, NetworkService, Side, now};
 use tokio::task::yield_now;
+use tokio::time::{Duration, sleep};
 use tower::{ServiceBuilder, ServiceExt};
 
 /// A connection of that id.
@@ -36,6 +37,25 @@ pub fn path(index: u32, segments: &[(&str, &str)]) -> Path {
         index,
         path_segments: segments.iter().map(segment).collect(),
     }
+}
+
+/// A path like the one of [`path`], whose segments end in these times from now.
+pub fn path_that_ends(index: u32, lives: &[Duration]) -> Path {
+    let segment = |(hop, life): (usize, &Duration)| PathSegment {
+        name: format!("hop-{hop}"),
+        id: format!("id-{hop}"),
+        expires: Some((now() + *life).into()),
+        ..PathSegment::default()
+    };
+    Path {
+        index,
+        path_segments: lives.iter().enumerate().map(segment).collect(),
+    }
+}
+
+/// Lets paused time pass, with everything that is due meanwhile at its own moment.
+pub async fn pass(time: Duration) {
+    sleep(time).await;
 }
 
 /// Calls a chain once.

@@ -224,3 +224,36 @@ async fn after_a_close_nothing_is_known_even_if_it_fails_or_panics() {
         assert_eq!(begun.layer.connections(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_closed_and_ran_out_of_time_with_stays_known_as_closed() {
+    for kind in [ErrorKind::DeadlineExceeded, ErrorKind::Cancelled] {
+        for (side, known) in [(Side::Server, 1), (Side::Client, 0)] {
+            let fault = FailOn::close(1).with(Fault::Error(kind));
+            let begun = Begun::new(side, fault.layer(echo()));
+            begun.request(connection("c")).await.unwrap();
+            let events = begun.events();
+
+            begun.close(connection("c")).await.unwrap_err();
+
+            assert_eq!(begun.layer.connections(), known);
+            assert_eq!(events.request().await.unwrap(), None);
+            assert_eq!(events.close().await.unwrap().is_some(), known == 1);
+            assert_eq!(begun.layer.connections(), 0);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_closed_is_forgotten_when_nobody_tries_again() {
+    let begun = Begun::new(Side::Server, FailOn::close(1).layer(echo()));
+    begun.request(connection("c")).await.unwrap();
+    let events = begun.events();
+
+    events.forget().await;
+    assert_eq!(begun.layer.connections(), 1, "what stands stays");
+    events.close().await.unwrap_err();
+    events.forget().await;
+
+    assert_eq!(begun.layer.connections(), 0);
+}

@@ -34,7 +34,7 @@ impl Hop {
             .layer(UpdatePathLayer::new(name))
             .layer(begin.clone())
             .layer(metadata.clone())
-            .layer(ElementLayer::new("recorder"))
+            .layer(ElementLayer::new("recorder", Side::Server))
             .layer(below.clone())
             .service(inner);
         Self {
@@ -168,7 +168,7 @@ async fn every_element_calls_the_instance_that_it_was_ready_with() {
     let limited = || ConcurrencyLimitLayer::new(1).layer(echo());
     let chains = [
         BoxNetworkService::new(TraceLayer.layer(limited())),
-        BoxNetworkService::new(ElementLayer::new("element").layer(limited())),
+        BoxNetworkService::new(ElementLayer::new("element", Side::Server).layer(limited())),
         BoxNetworkService::new(DeadlineLayer::new(Duration::from_secs(1)).layer(limited())),
         BoxNetworkService::new(UpdatePathLayer::new("nse").layer(limited())),
         BoxNetworkService::new(BeginLayer::new(Side::Server).layer(limited())),

@@ -28,7 +28,7 @@ fn chain(inner: impl NetworkService) -> BoxNetworkService {
         .layer(UpdatePathLayer::new("nse"))
         .layer(BeginLayer::new(Side::Server))
         .layer(MetadataLayer::new(Side::Server))
-        .layer(ElementLayer::new("innermost"))
+        .layer(ElementLayer::new("innermost", Side::Server))
         .service(inner);
     BoxNetworkService::new(chain)
 }
@@ -110,7 +110,7 @@ async fn what_an_element_logs_is_in_the_spans_of_its_call_and_of_its_own() {
         at_work.unwrap().spans,
         [
             "call operation=request connection.id=c",
-            "element otel.name=innermost"
+            "element otel.name=innermost/innermostServer.Request connection.id=c"
         ]
     );
 }
@@ -138,7 +138,7 @@ async fn an_event_has_a_span_of_its_own_wherever_it_starts() {
         last.spans,
         [
             "event operation=request connection.id=c",
-            "element otel.name=innermost"
+            "element otel.name=innermost/innermostServer.Request connection.id=c"
         ]
     );
 }

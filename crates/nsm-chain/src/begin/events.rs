@@ -79,6 +79,13 @@ impl Events {
         self.happen(Event::Close, "close").await
     }
 
+    /// Forgets a connection that counts as closed, and could not be closed downstream: nobody will
+    /// try again. One that stands stays.
+    pub async fn forget(&self) {
+        // A chain that is gone, or a queue that is full, has other work than this.
+        let _ = self.happen(Event::Forget, "forget").await;
+    }
+
     async fn happen(
         &self,
         event: Event,

@@ -67,6 +67,12 @@ impl Memory {
         self.stands
     }
 
+    /// The same connection after a close.
+    pub(super) fn closed(mut self) -> Self {
+        self.stands = false;
+        self
+    }
+
     pub(super) fn on_failure(&self) -> OnFailure {
         if self.stands {
             OnFailure::Leave

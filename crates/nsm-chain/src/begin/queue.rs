@@ -31,6 +31,7 @@ pub(super) enum Event {
     Request,
     Reselect,
     Close,
+    Forget,
 }
 
 #[derive(Debug, thiserror::Error)]

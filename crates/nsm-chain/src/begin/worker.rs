@@ -135,14 +135,18 @@ impl<S: NetworkService> Worker<S> {
     ) -> Result<Connection, Error> {
         // What is known here is newer than what the caller knows. If nothing is known, this
         // process may have been restarted, and then the caller knows more.
-        let connection = match self.memory.take() {
-            Some(memory) => memory.connection(),
-            None => connection,
-        };
+        let memory = self.memory.take();
+        let connection = memory.as_ref().map_or(connection, Memory::connection);
         let close = context.call(Operation::Close(connection));
-        let closed = self.below.call(close).await?;
-        info!("connection closed");
-        Ok(closed)
+        let closed = self.below.call(close).await;
+        match &closed {
+            Ok(_) => info!("connection closed"),
+            Err(error) if self.settings.side == Side::Server && ran_out_of_time(error) => {
+                self.memory = memory.map(Memory::closed);
+            }
+            Err(_) => {}
+        }
+        closed
     }
 
     async fn event(&mut self, event: Event) -> Result<Option<Connection>, Error> {
@@ -155,6 +159,12 @@ impl<S: NetworkService> Worker<S> {
                 self.memory = None;
                 info!("connection closed");
                 return Ok(Some(closed));
+            }
+            Event::Forget => {
+                if !memory.stands() {
+                    self.memory = None;
+                }
+                return Ok(None);
             }
             Event::Reselect if self.settings.side == Side::Client => {
                 memory.let_go(&self.below).await;
@@ -172,6 +182,15 @@ impl<S: NetworkService> Worker<S> {
 /// was replaced by it, and what stands must go on to stand.
 fn stands_elsewhere(connection: &Connection) -> bool {
     connection.next_segment().is_some() || connection.mechanism.is_some()
+}
+
+/// Whether a close that failed so may be well with more time. On a server side `timeout` tries
+/// again; on a client side nobody would, and the connection is forgotten.
+fn ran_out_of_time(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DeadlineExceeded | ErrorKind::Cancelled
+    )
 }
 
 /// Hands an answer to whoever waits for it. An error that nobody waits for ends here.
