@@ -1,0 +1,276 @@
+//! The end of a client chain: calls the next hop.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::Uri;
+use nsm_api::connection::Connection;
+use nsm_api::networkservice::network_service_client::NetworkServiceClient;
+use nsm_chain::{BoxFuture, Call, Error, ErrorChain, ErrorKind, Operation};
+use thiserror::Error;
+use tokio::time::{Duration, Instant, timeout_at};
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
+use tower::Service;
+
+use crate::fd::{Carrier, Outgoing};
+use crate::next_hop::NextHops;
+use crate::status::{Refused, presentable};
+use crate::transport::{Busy, Link, Patience, WireError};
+use crate::{Address, NextHop, Peer, Transport, header, patience};
+
+const ELEMENT: &str = "connect";
+
+/// The end of a client chain: carries each call to the next hop, and gives back its answer.
+///
+/// The call's metadata goes along without the headers of the hop and of gRPC, its deadline as
+/// `grpc-timeout`, and the descriptors of [`SendFdLayer`](crate::SendFdLayer) over the very
+/// connection that carries the call. A close is answered with the connection of the call.
+///
+/// A call waits for a transport that is down, and is answered with
+/// [`Unavailable`](ErrorKind::Unavailable) a little before its deadline, with the reason of the
+/// last attempt ([`without_waiting`](Self::without_waiting) for one that does not wait). A call
+/// that the next hop has certainly not begun with, because it stops or its connection had ended,
+/// is sent again over the next connection, descriptors included. One that it may have begun with
+/// is not.
+///
+/// # Errors
+///
+/// What the next hop answers, by the [table](crate::status), with the [`Refused`] as its cause;
+/// [`Unavailable`](ErrorKind::Unavailable) when it is not reached or its connection breaks;
+/// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when it does not answer in time;
+/// [`Internal`](ErrorKind::Internal) when there is no [`NextHop`].
+#[derive(Clone)]
+pub struct Connect {
+    to: To,
+    patience: Patience,
+    message_limit: usize,
+}
+
+#[derive(Clone)]
+enum To {
+    One(Transport),
+    NextHop(Arc<NextHops>),
+}
+
+impl Connect {
+    /// Calls one next hop, always.
+    pub fn to(transport: Transport) -> Self {
+        Self::new(To::One(transport))
+    }
+
+    /// Calls the [`NextHop`] that is in the call's extensions. There is one transport for each
+    /// address; its connection is closed after five minutes without a call. `dial_timeout` is the
+    /// time for one attempt to connect.
+    pub fn by_next_hop(dial_timeout: Duration) -> Self {
+        Self::new(To::NextHop(Arc::new(NextHops::new(dial_timeout))))
+    }
+
+    fn new(to: To) -> Self {
+        Self {
+            to,
+            patience: Patience::WaitForReady,
+            message_limit: crate::MESSAGE_LIMIT,
+        }
+    }
+
+    /// Does not wait for a transport that is down: a call fails with the attempt to connect that is
+    /// under way, or at once where the last one has failed.
+    #[must_use]
+    pub fn without_waiting(mut self) -> Self {
+        self.patience = Patience::FailFast;
+        self
+    }
+
+    /// How large a message may be, in bytes, both ways. 4 MiB if nothing else is said.
+    #[must_use]
+    pub fn message_limit(mut self, bytes: usize) -> Self {
+        self.message_limit = bytes;
+        self
+    }
+
+    fn transport(&self, call: &Call) -> Result<(Transport, Busy), Error> {
+        match &self.to {
+            To::One(transport) => Ok((transport.clone(), transport.busy())),
+            To::NextHop(hops) => {
+                let hop = call.extensions.get::<NextHop>();
+                let hop = hop.ok_or_else(|| Error::new(ErrorKind::Internal, ELEMENT, NoNextHop))?;
+                Ok(hops.transport(hop))
+            }
+        }
+    }
+
+    async fn carry(self, call: Call) -> Result<Connection, Error> {
+        let (transport, _busy) = self.transport(&call)?;
+        let outgoing = call.extensions.get::<Outgoing>();
+        let carrier = call.extensions.get::<Carrier>();
+        let until = patience::until(call.deadline);
+        let mut tried = 0;
+        loop {
+            let link = transport
+                .link(tried, until, self.patience)
+                .await
+                .map_err(|away| Error::new(ErrorKind::Unavailable, ELEMENT, away))?;
+            let peer = link.peer();
+            if let (Some(Outgoing(fds)), Some(peer)) = (outgoing, &peer) {
+                queue(fds, peer)?;
+            }
+            if let Some(carrier) = carrier {
+                carrier.set(peer);
+            }
+            let attempt = self.attempt(&link, &call);
+            let answered = match call.deadline {
+                Some(deadline) => timeout_at(deadline, attempt).await.unwrap_or(Err(late())),
+                None => attempt.await,
+            };
+            match answered {
+                Ok(connection) => return Ok(connection),
+                Err(Failure::Unsent) => {
+                    tried = link.generation();
+                    link.retire();
+                }
+                Err(failure) => return Err(failure.explain(transport.address())),
+            }
+        }
+    }
+
+    /// Sends the call over one connection.
+    async fn attempt(&self, link: &Link, call: &Call) -> Result<Connection, Failure> {
+        let mut client = NetworkServiceClient::with_origin(link.wire(), origin())
+            .max_decoding_message_size(self.message_limit)
+            .max_encoding_message_size(self.message_limit);
+        match &call.operation {
+            Operation::Request(request) => {
+                let request = accompanied(request.clone(), call)?;
+                let answer = client.request(request).await;
+                answer.map(tonic::Response::into_inner).map_err(Failure::of)
+            }
+            Operation::Close(connection) => {
+                let request = accompanied(connection.clone(), call)?;
+                client.close(request).await.map_err(Failure::of)?;
+                Ok(connection.clone())
+            }
+        }
+    }
+}
+
+/// The authority that Go components give for unix sockets. Nobody looks at it.
+fn origin() -> Uri {
+    Uri::from_static("http://localhost")
+}
+
+fn queue(fds: &[OwnedFd], peer: &Peer) -> Result<(), Error> {
+    for fd in fds {
+        let fd = fd.try_clone().map_err(|source| {
+            Error::new(ErrorKind::ResourceExhausted, ELEMENT, NoDuplicate(source))
+        })?;
+        peer.send(fd)
+            .map_err(|full| Error::new(ErrorKind::ResourceExhausted, ELEMENT, full))?;
+    }
+    Ok(())
+}
+
+/// Gives a message what goes along with it.
+fn accompanied<M>(message: M, call: &Call) -> Result<Request<M>, Failure> {
+    let mut request = Request::new(message);
+    *request.metadata_mut() = MetadataMap::from_headers(header::of_the_call(call.metadata.clone()));
+    if let Some(deadline) = call.deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
+        request.set_timeout(left);
+    }
+    Ok(request)
+}
+
+fn late() -> Failure {
+    Failure::Late
+}
+
+#[derive(Debug, Error)]
+#[error("no element above has said where the next hop is")]
+struct NoNextHop;
+
+#[derive(Debug, Error)]
+#[error("cannot duplicate a descriptor for the next hop")]
+struct NoDuplicate(#[source] std::io::Error);
+
+#[derive(Debug, Error)]
+#[error("{0} has not answered in time")]
+struct Late(Address);
+
+#[derive(Debug, Error)]
+#[error("the connection to {address} has broken before the answer: {cause}")]
+struct Broken {
+    address: Address,
+    cause: String,
+}
+
+/// Why an attempt has failed.
+enum Failure {
+    Unsent,
+    Late,
+    Broken(String),
+    Refused(Refused),
+}
+
+impl Failure {
+    fn of(status: Status) -> Self {
+        // A status that the peer has sent has no cause. What has one was made here, of an error of
+        // the connection.
+        let Some(cause) = std::error::Error::source(&status) else {
+            return Self::Refused(Refused::by(&status));
+        };
+        let mut error = Some(cause);
+        while let Some(cause) = error {
+            if let Some(WireError::Unsent(_)) = cause.downcast_ref() {
+                return Self::Unsent;
+            }
+            error = cause.source();
+        }
+        Self::Broken(presentable(&ErrorChain(cause).to_string()))
+    }
+
+    fn explain(self, address: &Address) -> Error {
+        let address = address.clone();
+        match self {
+            Self::Late => Error::new(ErrorKind::DeadlineExceeded, ELEMENT, Late(address)),
+            Self::Refused(refused) => Error::new(refused.kind(), ELEMENT, refused),
+            Self::Broken(cause) => {
+                Error::new(ErrorKind::Unavailable, ELEMENT, Broken { address, cause })
+            }
+            Self::Unsent => {
+                let cause = "it takes no more calls".to_owned();
+                Error::new(ErrorKind::Unavailable, ELEMENT, Broken { address, cause })
+            }
+        }
+    }
+}
+
+impl Service<Call> for Connect {
+    type Response = Connection;
+    type Error = Error;
+    type Future = BoxFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> BoxFuture {
+        Box::pin(self.clone().carry(call))
+    }
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Connect");
+        match &self.to {
+            To::One(transport) => debug.field("to", transport),
+            To::NextHop(hops) => debug.field("by_next_hop", hops),
+        };
+        debug.field("patience", &self.patience).finish()
+    }
+}

@@ -1,0 +1,72 @@
+//! Opens what a `file://` URL names, to be sent.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use nsm_api::connection::Mechanism;
+use nsm_api::mechanism::NETNS_URL;
+use rustix::fs::{Mode, OFlags, open};
+use thiserror::Error;
+
+use super::Inode;
+
+/// Why what a `file://` URL names cannot be sent.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// It cannot be opened.
+    #[error("cannot open {}", .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The open descriptor tells nothing about itself.
+    #[error("cannot tell what {} stands for", .path.display())]
+    Inspect {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The file that a mechanism's namespace parameter names by `file://`.
+pub(super) fn file_of(mechanism: &Mechanism) -> Option<PathBuf> {
+    let path = mechanism
+        .parameters
+        .get(NETNS_URL)?
+        .strip_prefix("file://")?;
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+/// Opens a file for nothing but to pass it on (O_PATH), so that a FIFO does not block and a device
+/// does not act. The name is that of the descriptor itself, whatever the path names by then.
+pub(super) fn open_to_pass(path: &Path) -> Result<(Inode, OwnedFd), OpenError> {
+    let failed = |source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    let fd = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| failed(errno.into()))?;
+    let inode = Inode::of(&fd).map_err(|source| OpenError::Inspect {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok((inode, fd))
+}
+
+/// Replaces a mechanism's namespace parameter.
+pub(super) fn set_url(mechanism: &mut Mechanism, url: impl Into<String>) {
+    mechanism
+        .parameters
+        .insert(NETNS_URL.to_owned(), url.into());
+}
+
+/// A mechanism's namespace parameter.
+pub(super) fn url_of(mechanism: &Mechanism) -> Option<&str> {
+    mechanism.parameters.get(NETNS_URL).map(String::as_str)
+}

@@ -1,0 +1,65 @@
+//! One connection of a server.
+
+use std::convert::Infallible;
+use std::pin::pin;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use nsm_chain::ErrorChain;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::Limits;
+use super::routes::Routes;
+use crate::socket::Socket;
+
+/// Answers the calls of a connection until the peer closes it or the server stops.
+pub(super) async fn serve(
+    socket: Socket,
+    routes: Routes,
+    limits: Limits,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let peer = socket.peer();
+    let spoken = socket.spoken();
+    let service = service_fn(move |request| {
+        let peer = peer.as_ref().map(crate::Peer::for_call);
+        let answer = routes.clone().answer(request, peer);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(limits.headers);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
+
+    let mut first_word = spoken.clone();
+    let silence = async {
+        tokio::select! {
+            // An error means that the socket is gone, which the connection tells by itself.
+            () = async { drop(first_word.wait_for(|spoken| *spoken).await) } => std::future::pending().await,
+            () = sleep(limits.silence) => {}
+        }
+    };
+    // A guard of the channel's must not live on into the await behind it.
+    let stopped = async { drop(stopping.wait_for(|stop| *stop).await) };
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = silence => {
+            tracing::debug!("a connection is closed that says nothing");
+            return;
+        }
+        () = stopped => {
+            if !*spoken.borrow() {
+                return;
+            }
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // A peer that was killed, or speaks something else.
+        tracing::debug!(error = %ErrorChain(&error), "a connection has broken");
+    }
+}

@@ -1,0 +1,172 @@
+//! Serves a chain to the hop before.
+
+mod connection;
+mod edge;
+mod routes;
+
+use std::fmt;
+use std::pin::pin;
+
+use nsm_chain::{BoxNetworkService, ErrorChain};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, sleep, timeout};
+
+use crate::Listener;
+use routes::Routes;
+
+/// How long the server waits after a connection could not be taken: at first, and at most. It is
+/// out of descriptors then, and the next attempt fails at once.
+const ACCEPT_WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// Serves a chain: the service `networkservice.NetworkService` of the mesh, and gRPC's health
+/// service.
+///
+/// What comes in over the wire becomes a [`Call`](nsm_chain::Call): the metadata without the
+/// headers of the hop and of gRPC, the header `grpc-timeout` as its deadline, and, on a unix
+/// socket, the [`Peer`](crate::Peer) in its extensions. It is for the chain to keep the deadline
+/// ([`DeadlineLayer`](nsm_chain::DeadlineLayer)). When the caller goes away the future of the
+/// chain is dropped ([`begin`](nsm_chain::begin) lets the work go on).
+///
+/// An error of the chain goes back as a status with the code that its kind says, or that the next
+/// hop has given; the message is the error's report, of bounded length and without tokens. What is
+/// no message of the mesh is answered with `Internal` as gRPC demands, a message that is too large
+/// with `ResourceExhausted`, a method that is not served with `Unimplemented`.
+#[derive(Clone)]
+pub struct Server {
+    chain: BoxNetworkService,
+    names: Vec<String>,
+    limits: Limits,
+}
+
+/// What a peer may take up.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    message: usize,
+    connections: usize,
+    streams: u32,
+    headers: u32,
+    silence: Duration,
+    drain: Duration,
+}
+
+impl Server {
+    /// A server of that chain. A message may have 4 MiB, as everywhere in gRPC; 1024 connections
+    /// may stand at once, with 1024 calls each; a connection has 20 s for its first word, and calls
+    /// have 5 s to end when the server stops.
+    pub fn new(chain: BoxNetworkService) -> Self {
+        Self {
+            chain,
+            names: Vec::new(),
+            limits: Limits {
+                message: crate::MESSAGE_LIMIT,
+                connections: 1024,
+                streams: 1024,
+                headers: 64 << 10,
+                silence: Duration::from_secs(20),
+                drain: Duration::from_secs(5),
+            },
+        }
+    }
+
+    /// The names of the network services that the health service speaks for, besides the server as
+    /// a whole and `networkservice.NetworkService`.
+    #[must_use]
+    pub fn service_names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How large a message may be, in bytes, both ways.
+    #[must_use]
+    pub fn message_limit(mut self, bytes: usize) -> Self {
+        self.limits.message = bytes;
+        self
+    }
+
+    /// How many connections may stand at once. More wait until one ends.
+    #[must_use]
+    pub fn connection_limit(mut self, connections: usize) -> Self {
+        self.limits.connections = connections;
+        self
+    }
+
+    /// How long calls may go on when the server stops.
+    #[must_use]
+    pub fn drain_limit(mut self, limit: Duration) -> Self {
+        self.limits.drain = limit;
+        self
+    }
+
+    /// Serves until `shutdown`, and then until the calls that are under way have ended or their
+    /// time is over.
+    ///
+    /// At the shutdown the health service answers `NOT_SERVING` to those who watch it and ends
+    /// their streams, the listener is closed and its file removed, connections that have no call
+    /// are closed, and the others once their calls are answered. What is left after the limit is
+    /// cut off. Dropping the future cuts everything off.
+    ///
+    /// Running out of descriptors stops nothing: connections that stand are served, and new ones
+    /// are taken as soon as there is room.
+    pub async fn serve(self, mut listener: Listener, shutdown: impl Future<Output = ()>) {
+        let address = listener.address();
+        let routes = Routes::new(self.chain, &self.names, self.limits.message).await;
+        let (stop, stopping) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut shutdown = pin!(shutdown);
+        let mut wait = ACCEPT_WAIT.0;
+        tracing::info!(%address, "serving");
+        loop {
+            let room = connections.len() < self.limits.connections;
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept(), if room => match accepted {
+                    Ok(socket) => {
+                        wait = ACCEPT_WAIT.0;
+                        let routes = routes.clone();
+                        connections.spawn(connection::serve(
+                            socket,
+                            routes,
+                            self.limits,
+                            stopping.clone(),
+                        ));
+                    }
+                    Err(error) => {
+                        if wait == ACCEPT_WAIT.0 {
+                            let error = ErrorChain(&error);
+                            tracing::warn!(%address, %error, "cannot take a connection, will try again");
+                        }
+                        tokio::select! {
+                            () = &mut shutdown => break,
+                            () = sleep(wait) => {}
+                        }
+                        wait = (wait * 2).min(ACCEPT_WAIT.1);
+                    }
+                },
+            }
+        }
+        drop(listener);
+        routes.stop(&self.names).await;
+        stop.send_replace(true);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if timeout(self.limits.drain, drained).await.is_err() {
+            tracing::warn!(
+                %address,
+                connections = connections.len(),
+                "calls have not ended in time and are cut off"
+            );
+        }
+        connections.shutdown().await;
+        tracing::info!(%address, "stopped");
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("names", &self.names)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

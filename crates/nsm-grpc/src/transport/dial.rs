@@ -1,0 +1,84 @@
+//! One attempt to connect.
+
+use std::io;
+
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
+use tokio::time::Duration;
+use tonic::body::Body;
+
+use crate::socket::Socket;
+use crate::{Address, Peer};
+
+/// How large the headers of an answer may be.
+const HEADERS: u32 = 64 << 10;
+
+/// Why an attempt to connect has failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// Nobody is reached.
+    #[error("cannot connect")]
+    Connect(#[source] io::Error),
+    /// What is reached does not speak HTTP/2.
+    #[error("the other side does not speak gRPC")]
+    Handshake(#[source] hyper::Error),
+    /// The connection was closed before a word was said.
+    #[error("the other side has closed the connection at once")]
+    Closed,
+    /// There was no connection, or no word, in time.
+    #[error("the other side has not answered within {0:?}")]
+    TimedOut(Duration),
+}
+
+/// A connection over which the other end has spoken.
+pub(super) struct Dialled {
+    pub(super) sender: SendRequest<Body>,
+    pub(super) peer: Option<Peer>,
+    /// Ends when the connection does. The connection ends by itself when the last sender is
+    /// dropped and its last call has ended.
+    pub(super) connection: JoinHandle<hyper::Result<()>>,
+}
+
+/// Connects, and waits for the first word of the other side: the queue of a listener takes
+/// connections also when nobody serves them.
+pub(super) async fn dial(address: &Address) -> Result<Dialled, DialError> {
+    let socket = connect(address).await.map_err(DialError::Connect)?;
+    let peer = socket.peer();
+    let mut spoken = socket.spoken();
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new()).max_header_list_size(HEADERS);
+    let (sender, connection) = http
+        .handshake(TokioIo::new(socket))
+        .await
+        .map_err(DialError::Handshake)?;
+    let mut connection = tokio::spawn(connection);
+    tokio::select! {
+        biased;
+        Ok(_) = spoken.wait_for(|spoken| *spoken) => Ok(Dialled {
+            sender,
+            peer,
+            connection,
+        }),
+        ended = &mut connection => Err(match ended {
+            Ok(Err(error)) => DialError::Handshake(error),
+            Ok(Ok(())) | Err(_) => DialError::Closed,
+        }),
+    }
+}
+
+async fn connect(address: &Address) -> io::Result<Socket> {
+    match address {
+        Address::Unix(path) => Ok(Socket::unix(UnixStream::connect(path).await?)),
+        Address::Tcp(host_and_port) => {
+            let stream = match host_and_port.strip_prefix(':') {
+                Some(port) => TcpStream::connect(format!("localhost:{port}")).await?,
+                None => TcpStream::connect(host_and_port).await?,
+            };
+            Socket::tcp(stream)
+        }
+    }
+}

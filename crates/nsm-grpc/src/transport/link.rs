@@ -1,0 +1,112 @@
+//! One established connection, as far as calls go.
+
+use std::error::Error as StdError;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use h2::Reason;
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use thiserror::Error;
+use tokio::sync::Notify;
+use tonic::body::Body;
+use tower::Service;
+
+use crate::Peer;
+
+const AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("nsm-grpc/", env!("CARGO_PKG_VERSION")));
+
+/// One established connection. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(super) sender: SendRequest<Body>,
+    pub(super) peer: Option<Peer>,
+    pub(super) generation: u64,
+    pub(super) retired: Arc<Notify>,
+}
+
+impl Link {
+    /// The other end as far as descriptors go, for one call.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.peer.as_ref().map(Peer::for_call)
+    }
+
+    /// Which connection of its transport it is.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// No more calls go over this connection. Those that are under way do.
+    pub(crate) fn retire(&self) {
+        self.retired.notify_one();
+    }
+
+    /// Carries calls of the generated clients.
+    pub(crate) fn wire(&self) -> Wire {
+        Wire(self.sender.clone())
+    }
+}
+
+/// Carries calls over one connection, and over no other.
+#[derive(Clone)]
+pub(crate) struct Wire(SendRequest<Body>);
+
+/// Why a call was not carried.
+#[derive(Debug, Error)]
+pub(crate) enum WireError {
+    /// The peer has certainly not begun with it, so it may be sent again.
+    #[error("the connection takes no more calls")]
+    Unsent(#[source] hyper::Error),
+    /// The peer may have done it.
+    #[error("the connection has broken")]
+    Broken(#[source] hyper::Error),
+}
+
+impl WireError {
+    fn of(error: hyper::Error, came_back: bool) -> Self {
+        if came_back || is_unprocessed(&error) {
+            Self::Unsent(error)
+        } else {
+            Self::Broken(error)
+        }
+    }
+}
+
+/// A peer that stops says which calls it has not begun with (RFC 9113, 6.8 and 8.7).
+fn is_unprocessed(error: &hyper::Error) -> bool {
+    let Some(error) = error
+        .source()
+        .and_then(<dyn StdError>::downcast_ref::<h2::Error>)
+    else {
+        return false;
+    };
+    let gone_away = error.is_go_away() && error.is_remote();
+    (gone_away && error.reason() == Some(Reason::NO_ERROR))
+        || (error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM))
+}
+
+impl Service<Request<Body>> for Wire {
+    type Response = Response<Incoming>;
+    type Error = WireError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, WireError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), WireError>> {
+        // A connection that is closed gives the request back.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.headers_mut().insert(USER_AGENT, AGENT);
+        let sent = self.0.try_send_request(request);
+        Box::pin(async move {
+            sent.await.map_err(|mut failed| {
+                let came_back = failed.take_message().is_some();
+                WireError::of(failed.into_error(), came_back)
+            })
+        })
+    }
+}
