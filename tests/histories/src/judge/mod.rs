@@ -119,6 +119,14 @@ impl Case<'_> {
         problems
     }
 
+    /// Whether a rule of a policy finds anything in its table: a route by an interface that can be
+    /// used, or a twin that refuses.
+    fn has_content(&self, selector: &Selector) -> bool {
+        let claims = &self.turn.claims;
+        self.fail_closed && claims.has(selector)
+            || !claims.content(selector, self.before).is_empty()
+    }
+
     /// Whether nothing has to be done.
     fn was_right(&self) -> bool {
         let as_if_unchanged = Case {

@@ -3,6 +3,7 @@ use crate::claims::Claims;
 use crate::picture::Picture;
 use ipnet::IpNet;
 use nsm_netlink::{Family, Route, RouteKind, Rule, Selector};
+use std::collections::BTreeSet;
 
 impl Case<'_> {
     /// Never neither, no gap, no leak: at each moment of the work a policy that lasts leads
@@ -80,9 +81,16 @@ impl Case<'_> {
         new.find_map(|rule| {
             let place = (rule.family(), rule.table);
             let lacks = |claims: &Claims| {
-                let content = claims.content(&rule.selector, self.before);
-                let mut prefixes = content.into_keys();
-                prefixes.find(|to| !moment.routes_in(place).any(|route| route.prefix == *to))
+                let prefixes: BTreeSet<IpNet> = if self.fail_closed {
+                    // Each has a twin at least.
+                    claims.prefixes(&rule.selector)
+                } else {
+                    let content = claims.content(&rule.selector, self.before);
+                    content.into_keys().collect()
+                };
+                prefixes
+                    .into_iter()
+                    .find(|to| !moment.routes_in(place).any(|route| route.prefix == *to))
             };
             // Old content is as good as new.
             let old = lacks(&self.turn.former);

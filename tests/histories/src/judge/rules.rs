@@ -19,7 +19,7 @@ impl Case<'_> {
         let stood = self.before.rules_of(self.owner, selector);
         let stands = self.after.rules_of(self.owner, selector);
         let name = format!("[{selector}] ({})", selector.family);
-        if self.turn.claims.content(selector, self.before).is_empty() {
+        if !self.has_content(selector) {
             // Nobody's interface can be used: what stood stays, and nothing is made.
             for rule in stands.iter().filter(|rule| !stood.contains(rule)) {
                 problems.push(Problem::rule_too_many(rule, "made on an empty table"));

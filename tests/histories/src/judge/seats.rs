@@ -14,7 +14,7 @@ impl Case<'_> {
             let Some(rule) = stands.first().filter(|_| stands.len() == 1) else {
                 continue;
             };
-            if self.turn.claims.content(selector, self.before).is_empty() {
+            if !self.has_content(selector) {
                 continue;
             }
             let stood = self.before.rules_of(self.owner, selector);
@@ -124,9 +124,8 @@ impl Case<'_> {
         let ids = self.owner.tables.ids().map(|id| id.get());
         let lower = ids.take_while(|id| *id < rule.table);
         let mut free = lower.filter(|id| !self.before.is_used(*id) && !self.is_given(*id));
-        let claims = &self.turn.claims;
-        let selectors = claims.selectors().into_iter();
-        let waiting = selectors.filter(|it| claims.content(it, self.before).is_empty());
+        let selectors = self.turn.claims.selectors().into_iter();
+        let waiting = selectors.filter(|it| !self.has_content(it));
         let free = free.nth(waiting.count())?;
         problem(format!("table {free} was free, and passed over for {rule}"))
     }

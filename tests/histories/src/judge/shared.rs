@@ -23,7 +23,7 @@ impl Case<'_> {
             let text = format!("a table of another policy was given: {rule}");
             problems.push(Problem::lacks(selector, text));
         }
-        if !self.is_served(rule) || self.has_run_out() {
+        if !self.has_content(&rule.selector) || self.has_run_out() {
             return;
         }
         self.lacks_nothing(selector, place, problems);
@@ -40,18 +40,11 @@ impl Case<'_> {
             .filter(|other| (other.family(), other.table) == place && other.selector != *selector);
         // A spare rule is a problem for itself.
         let is_only = |other: &Rule| self.after.rules_of(self.owner, &other.selector).len() == 1;
-        if others.any(|other| other.is_plain() && is_only(other) && self.is_served(other)) {
+        if others
+            .any(|other| other.is_plain() && is_only(other) && self.has_content(&other.selector))
+        {
             let text = format!("two policies that are wanted share a table: {rule}");
             problems.push(Problem::lacks(selector, text));
         }
-    }
-
-    /// Whether a rule's policy is wanted by somebody whose interface can be used.
-    fn is_served(&self, rule: &Rule) -> bool {
-        !self
-            .turn
-            .claims
-            .content(&rule.selector, self.before)
-            .is_empty()
     }
 }
