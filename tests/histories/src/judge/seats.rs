@@ -82,7 +82,8 @@ impl Case<'_> {
         if let Some(other) = self.claimed_by_another(rule) {
             return Some(format!("table {table} belongs to [{other}]"));
         }
-        if let Some(last) = self.last_seat(&rule.selector)
+        if self.turn.former.has(&rule.selector)
+            && let Some(last) = self.last_seat(&rule.selector)
             && last != table
             && !self.is_with_its_partner(rule)
         {

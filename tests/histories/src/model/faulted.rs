@@ -14,11 +14,11 @@ pub(super) fn is_transient(fault: &Fault) -> bool {
     matches!(fault.effect, Effect::LostAck)
 }
 
-fn adds(fault: &Fault) -> bool {
+pub(super) fn adds(fault: &Fault) -> bool {
     matches!(fault.op, OpKind::AddRule | OpKind::AddRoute)
 }
 
-fn removes(fault: &Fault) -> bool {
+pub(super) fn removes(fault: &Fault) -> bool {
     matches!(fault.op, OpKind::DelRule | OpKind::DelRoute)
 }
 

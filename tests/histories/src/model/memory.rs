@@ -6,6 +6,7 @@ use crate::judge::same_way;
 use crate::leftovers::{Around, Left};
 use crate::picture::{Life, Picture, Place, is_hidden};
 use crate::turn::Turn;
+use crate::wants::priority;
 use nsm_netlink::{Rule, Selector};
 use std::collections::BTreeMap;
 
@@ -33,10 +34,9 @@ impl Model {
     /// Takes over what the element remembers after work that went well.
     pub(super) fn commit(&mut self, turn: &Turn, after: &Picture) {
         self.claims = turn.claims.clone();
-        let rules = |selector: &Selector| after.rules_of(self.owner, selector);
         let stand = turn.claims.selectors().into_iter();
         let stand: BTreeMap<Selector, u32> = stand
-            .filter_map(|selector| Some((selector.clone(), rules(selector).first()?.table)))
+            .filter_map(|selector| Some((selector.clone(), self.kept(selector, after)?.table)))
             .collect();
         // Who has lost its rule has its table until another has it.
         self.seats.retain(|selector, table| {
@@ -46,6 +46,19 @@ impl Model {
         });
         self.seats.extend(stand);
         self.forget_gone(after);
+    }
+
+    /// Of several rules of one policy the one on a table of its own and at its own priority is
+    /// kept, then the first. The others may only not have been removed yet.
+    fn kept<'p>(&self, selector: &Selector, after: &'p Picture) -> Option<&'p Rule> {
+        let shares = |rule: &Rule| {
+            let mut others = after.lookups((rule.family(), rule.table));
+            others.any(|other| {
+                self.owner.owns_rule(other) && !(other.is_plain() && other.selector == *selector)
+            })
+        };
+        let rules = after.rules_of(self.owner, selector).into_iter();
+        rules.min_by_key(|rule| (shares(rule), rule.priority != priority(selector)))
     }
 
     pub(super) fn forget_gone(&mut self, after: &Picture) {

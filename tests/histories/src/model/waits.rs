@@ -1,6 +1,6 @@
 //! What happens while nobody calls.
 
-use super::{Model, Seen};
+use super::{Model, Seen, faulted};
 use crate::judge::{Case, Problem, unchanged};
 use crate::leftovers::Left;
 use crate::turn::Turn;
@@ -14,23 +14,31 @@ impl Model {
         self.unsettled || self.left.may_wake().is_some_and(|at| at <= by)
     }
 
+    /// When the element may have looked around first in a time that has passed since `begin`. Work
+    /// that failed may be done again at any moment.
+    fn may_look(&self, begin: Instant, end: Instant) -> Option<Instant> {
+        if self.unsettled {
+            return Some(begin);
+        }
+        let wakes = self.left.may_wake().filter(|at| *at <= end)?;
+        Some(wakes.max(begin))
+    }
+
     /// Time has passed since `begin`. A left-over whose grace is over has woken the element, which
     /// has done all that there was to do.
     pub fn waited(&mut self, begin: Instant, at_work: &[Owner], seen: &Seen) -> Vec<Problem> {
         self.notes = Default::default();
         let turn = Turn::timer(&self.claims);
-        if !self.may_wake(seen.now) {
+        let Some(first) = self.may_look(begin, seen.now) else {
             let mut problems = unchanged(self.owner, &seen.before, &seen.after);
             problems.extend(self.nothing_written(seen));
             return problems;
-        }
+        };
         if seen.hit.is_some() {
-            return self.wait_failed(&turn, at_work, seen);
+            return self.wait_failed(&turn, first, at_work, seen);
         }
         let mut around = self.around(&turn, &seen.before);
-        if let Some(at) = self.left.may_wake() {
-            self.left.glimpse(&around, at);
-        }
+        self.left.glimpse(&around, first);
         let mut left = Left::default();
         let mut last = begin;
         let mut woke = false;
@@ -77,7 +85,13 @@ impl Model {
     }
 
     /// What has gone wrong in a time that passed is nobody's error, and tried again.
-    fn wait_failed(&mut self, turn: &Turn, at_work: &[Owner], seen: &Seen) -> Vec<Problem> {
+    fn wait_failed(
+        &mut self,
+        turn: &Turn,
+        first: Instant,
+        at_work: &[Owner],
+        seen: &Seen,
+    ) -> Vec<Problem> {
         let problems = Case {
             at_work,
             ..self.case(turn, &Left::default(), seen)
@@ -85,9 +99,7 @@ impl Model {
         .safe();
         let overdue = self.left.rules.due(seen.now);
         let around = self.around(turn, &seen.after);
-        if let Some(at) = self.left.may_wake() {
-            self.left.glimpse(&around, at);
-        }
+        self.left.glimpse(&around, first);
         self.left.observe(&around, seen.now, Sight::Perhaps);
         for rule in overdue.iter().filter(|it| seen.after.rules.contains(it)) {
             self.left.rules.owe(rule, seen.now);
@@ -95,6 +107,11 @@ impl Model {
         for place in around.tables.keys() {
             let routes = seen.after.own_routes(self.owner, *place);
             routes.for_each(|route| self.left.owe_route(route, seen.now));
+        }
+        let hit = seen.hit.as_ref();
+        if hit.is_some_and(|fault| faulted::adds(fault) || faulted::removes(fault)) {
+            // It had read everything, and went on.
+            self.commit(turn, &seen.after);
         }
         self.unsettled = true;
         problems

@@ -177,7 +177,7 @@ impl<M: Machine> Play<M> {
     async fn wait(&mut self, step: &Step, time: Duration) -> Played {
         const MOMENT: Duration = Duration::from_millis(1);
         self.tally.step(step);
-        let end = Instant::now() + time;
+        let end = Instant::now() + time + MOMENT;
         if self.models.iter().all(|model| model.may_wake(end)) {
             // Both may work at the same time, and nobody knows whom the fault would meet.
             self.faults.clear();
