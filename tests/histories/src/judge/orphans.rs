@@ -62,13 +62,6 @@ impl Case<'_> {
         if had_rule || given_up {
             return Fate::Goes;
         }
-        // What a policy had that waits for its interface stays its own.
-        let claimed = self.seats.iter().any(|(selector, table)| {
-            (selector.family, *table) == place && self.turn.claims.has(selector)
-        });
-        if claimed {
-            return Fate::MayGo;
-        }
         let dev = self.turn.interface.and_then(|name| self.before.dev(name));
         let leaves =
             |route: &&nsm_netlink::Route| route.kind != RouteKind::Unicast || route.dev() == dev;
@@ -81,13 +74,22 @@ impl Case<'_> {
                 .before
                 .own_routes(self.owner, place)
                 .all(|it| leaves(&it));
+        if by_this && hidden.all(|it| leaves(&it)) {
+            return Fate::Goes;
+        }
+        // What a policy had that waits for its interface stays its own.
+        let claimed = self.seats.iter().any(|(selector, table)| {
+            (selector.family, *table) == place && self.turn.claims.has(selector)
+        });
+        if claimed {
+            return Fate::MayGo;
+        }
         let owed = self
             .left
             .owed_routes
             .iter()
             .any(|it| (it.family(), it.table) == place);
-        let due = self.left.due_tables.contains(&place);
-        if due || by_this && hidden.all(|it| leaves(&it)) {
+        if self.left.due_tables.contains(&place) {
             Fate::Goes
         } else if by_this || owed || self.left.may_go_tables.contains(&place) {
             Fate::MayGo

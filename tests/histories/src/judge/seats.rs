@@ -210,13 +210,13 @@ impl Case<'_> {
     }
 
     /// A table with the id of the other family whose routes nobody else is about to use: it is
-    /// given without those that are not wanted.
+    /// given, and those that are not wanted go. One that does not is a problem for itself.
     fn is_cleared_for_its_partner(&self, rule: &Rule) -> bool {
         let place = (rule.family(), rule.table);
         let mut ways = self.after.own_ways(self.owner, place);
         self.is_with_its_partner(rule)
             && self.fate_of_table(place) != Fate::Stays
-            && ways.all(|way| self.stay(&rule.selector, way) == Stay::Wanted)
+            && ways.all(|way| matches!(self.stay(&rule.selector, way), Stay::Wanted | Stay::Goes))
     }
 
     fn is_with_its_partner(&self, rule: &Rule) -> bool {

@@ -1,6 +1,6 @@
 use super::{Case, Kind, Problem, same_way};
 use crate::picture::Place;
-use nsm_netlink::{Family, Op, Route, RouteKind, Rule, Selector};
+use nsm_netlink::{Errno, Family, Op, Refusal, Route, RouteKind, Rule, Selector};
 use std::collections::BTreeSet;
 
 impl Case<'_> {
@@ -82,7 +82,7 @@ impl Case<'_> {
             // In IPv6 the kernel takes no second route that leads the same way.
             let there =
                 found.any(|found| place.0 == Family::V6 || self.after.is_own(self.owner, found));
-            if !there {
+            if !there && !self.is_said_to_stand(&route) {
                 let line = self.after.print(&route);
                 problems.push(Problem::lacks(
                     selector,
@@ -131,6 +131,17 @@ impl Case<'_> {
             && pictures.any(|it| !it.routes.iter().any(|other| same_way(other, route)))
     }
 
+    /// So what is out of sight is known to be there when the kernel takes no second one.
+    fn is_said_to_stand(&self, route: &Route) -> bool {
+        let mut writes = self.record.writes();
+        route.family() == Family::V6
+            && writes.any(|(op, outcome)| {
+                let exists = |refusal: &Refusal| refusal.errno == Errno::EEXIST;
+                matches!(op, Op::AddRoute(added, _) if same_way(added, route))
+                    && outcome.as_ref().is_err_and(exists)
+            })
+    }
+
     pub(super) fn stay(&self, selector: &Selector, route: &Route) -> Stay {
         let claims = &self.turn.claims;
         let content = claims.content(selector, self.before);
@@ -151,18 +162,20 @@ impl Case<'_> {
             // Who wants it waits for an interface, and until then nothing is better.
             return Stay::May;
         }
-        let way = (*prefix, route.hop.and_then(|hop| hop.via));
+        let via = |route: &Route| route.hop.and_then(|hop| hop.via);
+        let way = (*prefix, via(route));
         let by_claimant = route
             .dev()
             .is_some_and(|dev| claims.devs(selector, self.before).contains(&dev));
         if by_claimant || self.turn.has_ended(selector, way) || self.is_due(route) {
             return Stay::Goes;
         }
+        // What could not be removed is looked for wherever the policy sits meanwhile.
         let owed = self
             .left
             .owed_routes
             .iter()
-            .any(|owed| same_way(owed, route));
+            .any(|owed| (owed.prefix, via(owed)) == way);
         if owed { Stay::May } else { Stay::Stays }
     }
 
