@@ -1,3 +1,4 @@
+use crate::policy::Limits;
 use nsm_netlink::Owner;
 use std::fmt;
 use std::time::Duration;
@@ -49,10 +50,10 @@ impl Config {
             owner,
             priorities: Band::DEFAULT,
             fail_closed: false,
-            strict: false,
+            strict: Limits::DEFAULT.strict,
             grace: Duration::from_secs(15 * 60),
-            max_policies: 1024,
-            max_routes: 4096,
+            max_policies: Limits::DEFAULT.policies,
+            max_routes: Limits::DEFAULT.routes,
             timeout: Duration::from_secs(10),
         }
     }

@@ -63,6 +63,7 @@
 //! `reconcile` are the thin shell, `registry` holds the namespaces, `service` is the tower side.
 
 mod actual;
+mod canonical;
 mod claims;
 mod config;
 mod content;
@@ -87,6 +88,7 @@ mod space;
 mod time;
 mod write;
 
+pub use canonical::canonical;
 pub use config::{Band, Config};
 pub use error::Error;
 pub use namespace::{NamespaceError, NamespaceSource, OneNamespace, Received, ReceivedNamespace};

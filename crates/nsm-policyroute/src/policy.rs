@@ -30,6 +30,15 @@ pub struct Limits {
     pub strict: bool,
 }
 
+impl Limits {
+    /// What holds where nothing else is configured.
+    pub const DEFAULT: Self = Self {
+        policies: 1024,
+        routes: 4096,
+        strict: false,
+    };
+}
+
 /// A policy that is refused. The kernel has not been touched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("policy {index}: {field}")]
