@@ -1,23 +1,11 @@
 //! Who has which addresses. Pure: no clock, no chain, no locks.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
-use ipnet::IpNet;
 use nsm_api::ConnectionId;
-use thiserror::Error;
 
+use super::pool::{Asked, Exhausted, Pair, Pool};
 use super::prefixes::CidrGroups;
-use super::ranges::Ranges;
-
-/// The two addresses of a connection: "dst" and "src" in the mesh's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Pair {
-    /// The address of the endpoint's interface.
-    pub(super) dst: IpAddr,
-    /// The address of the client's interface.
-    pub(super) src: IpAddr,
-}
 
 /// The client at the other end of a path, by its name and its own id for the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,39 +14,15 @@ pub(super) struct Client {
     pub(super) id: String,
 }
 
-/// What a request brings.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
-    /// Addresses that the client has, the likeliest first.
-    pub(super) src: Vec<IpAddr>,
-    /// Addresses that the endpoint had for it.
-    pub(super) dst: Vec<IpAddr>,
-    /// Addresses that must not be assigned.
-    pub(super) excluded: Ranges,
-}
-
-/// No pair is left for a client.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no two free addresses in {}{}", list(.prefixes), outside(.excluded))]
-pub(super) struct Exhausted {
-    /// The prefixes of the group that has none.
-    prefixes: Vec<IpNet>,
-    /// Whether the request excludes any.
-    excluded: bool,
-}
-
 /// The claims of all connections.
 #[derive(Debug)]
 pub(super) struct Claims {
-    groups: Vec<Vec<IpNet>>,
-    /// What nobody has. Groups may overlap: an address is given once all the same.
-    free: Ranges,
+    pool: Pool,
     claims: HashMap<ConnectionId, Claim>,
     /// The connection that each client came by last.
     clients: HashMap<Client, ConnectionId>,
-    /// Claims that a request not yet done has taken over: by the connection that had it, the
-    /// ticket that it had it by.
-    moved: HashMap<ConnectionId, Ticket>,
+    /// What connections lose whose claims are taken over, by a request that is not yet done.
+    moved: HashMap<ConnectionId, Standing>,
     tickets: Ticket,
 }
 
@@ -72,7 +36,18 @@ struct Claim {
     pairs: Vec<Pair>,
     /// What the connection had before a request that is not yet done.
     former: Vec<Pair>,
+    standing: Standing,
+}
+
+/// How a connection came to its claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    /// The last request.
     ticket: Ticket,
+    /// The connection from which the claim was taken over, for it seemed to be lost.
+    origin: Option<ConnectionId>,
+    /// The connection that had taken it over, while this one was not lost.
+    rival: Option<ConnectionId>,
 }
 
 /// What a request was given. It is ended by [`Claims::keep`] or by [`Claims::give_back`].
@@ -99,11 +74,8 @@ impl Grant {
 
 impl Claims {
     pub(super) fn new(groups: &CidrGroups) -> Self {
-        let mut free = Ranges::default();
-        groups.prefixes().for_each(|prefix| free.insert_net(prefix));
         Self {
-            groups: groups.groups().to_vec(),
-            free,
+            pool: Pool::new(groups),
             claims: HashMap::new(),
             clients: HashMap::new(),
             moved: HashMap::new(),
@@ -116,48 +88,58 @@ impl Claims {
         self.claims.len()
     }
 
-    /// Gives a connection its pairs, one of each group: those it has, where they are not excluded;
-    /// else those that it brings, where they are free; else the lowest that are free.
+    /// Gives a connection its pairs, one of each group.
     ///
-    /// A client whose connection comes by another id than before (a hop lost its memory on the
-    /// way) takes its claim along.
+    /// A client whose connection comes by another id than before takes its claim along: a hop
+    /// between has lost its memory, and nobody will ask by the former id again. If somebody does,
+    /// there are two clients of one name: the first has its claim again, the second gets another
+    /// with its next request.
     pub(super) fn claim(
         &mut self,
         connection: ConnectionId,
         client: Option<Client>,
         asked: &Asked,
     ) -> Result<Grant, Exhausted> {
-        let before = self.claim_before(&connection, client.as_ref());
-        let had = before.as_ref().map(|(_, pairs)| pairs.clone());
-        let pairs = self.choose(had.as_deref(), asked)?;
+        let owner = self.owner(&connection, client.as_ref());
+        let before = owner.as_ref().and_then(|owner| self.claims.get(owner));
+        let had = before.map(|claim| claim.pairs.clone());
+        let pairs = self.pool.take(had.as_deref(), asked)?;
 
-        let moved_from = before
-            .map(|(owner, _)| owner)
-            .filter(|owner| *owner != connection);
         self.tickets += 1;
         let ticket = self.tickets;
-        let mut client = client;
-        if let Some(claim) = self.remove(moved_from.as_ref().unwrap_or(&connection)) {
-            self.free(&claim.former);
-            client = client.or(claim.client);
-            if let Some(owner) = &moved_from {
-                self.moved.insert(owner.clone(), claim.ticket);
+        let mut claim = Claim {
+            client,
+            pairs: pairs.clone(),
+            former: Vec::new(),
+            standing: Standing {
+                ticket,
+                ..Standing::default()
+            },
+        };
+        let mut moved_from = None;
+        if let Some((owner, before)) = owner.and_then(|owner| self.remove(owner)) {
+            self.pool.give(&before.former);
+            claim.client = claim.client.or(before.client);
+            let replaced = before.pairs.into_iter().filter(|it| !pairs.contains(it));
+            claim.former = replaced.collect();
+            if owner == connection {
+                claim.standing = Standing {
+                    ticket,
+                    ..before.standing
+                };
+            } else {
+                if before.standing.origin.as_ref() == Some(&connection) {
+                    claim.standing.rival = Some(owner.clone());
+                } else {
+                    claim.standing.origin = Some(owner.clone());
+                }
+                self.moved.insert(owner.clone(), before.standing);
+                moved_from = Some(owner);
             }
         }
-        let differs = |pair: &Pair| !pairs.contains(pair);
-        let former = had.iter().flatten().copied().filter(differs).collect();
-        let granted = pairs.clone();
-        self.set(
-            &connection,
-            Claim {
-                client,
-                pairs,
-                former,
-                ticket,
-            },
-        );
+        self.insert(connection.clone(), claim);
         Ok(Grant {
-            pairs: granted,
+            pairs,
             connection,
             ticket,
             had,
@@ -165,86 +147,14 @@ impl Claims {
         })
     }
 
-    /// The connection that has the claim of this one, and its pairs.
-    fn claim_before(
-        &self,
-        connection: &ConnectionId,
-        client: Option<&Client>,
-    ) -> Option<(ConnectionId, Vec<Pair>)> {
-        let by_client = || self.clients.get(client?);
-        let owner = match self.claims.contains_key(connection) {
-            true => connection,
-            false => by_client()?,
-        };
-        let claim = self.claims.get(owner)?;
-        Some((owner.clone(), claim.pairs.clone()))
-    }
-
-    fn set(&mut self, connection: &ConnectionId, claim: Claim) {
-        if let Some(client) = &claim.client {
-            self.clients.insert(client.clone(), connection.clone());
+    /// The connection whose claim this one goes on with: its own, or that of its client.
+    fn owner(&self, connection: &ConnectionId, client: Option<&Client>) -> Option<ConnectionId> {
+        if self.claims.contains_key(connection) {
+            return Some(connection.clone());
         }
-        self.claims.insert(connection.clone(), claim);
-    }
-
-    /// Takes a pair of each group, or none at all.
-    fn choose(&mut self, had: Option<&[Pair]>, asked: &Asked) -> Result<Vec<Pair>, Exhausted> {
-        let mut pairs = Vec::with_capacity(self.groups.len());
-        let mut taken = Vec::new();
-        for index in 0..self.groups.len() {
-            let stays = had.and_then(|had| had.get(index)).filter(|pair| {
-                !asked.excluded.contains(pair.src) && !asked.excluded.contains(pair.dst)
-            });
-            if let Some(pair) = stays {
-                pairs.push(*pair);
-                continue;
-            }
-            let Some(pair) = self.find(&self.groups[index], asked) else {
-                self.free(&taken);
-                return Err(Exhausted {
-                    prefixes: self.groups[index].clone(),
-                    excluded: !asked.excluded.is_empty(),
-                });
-            };
-            self.free.remove(pair.src);
-            self.free.remove(pair.dst);
-            taken.push(pair);
-            pairs.push(pair);
-        }
-        Ok(pairs)
-    }
-
-    /// A free pair of a group: what the request brings, else the lowest.
-    fn find(&self, group: &[IpNet], asked: &Asked) -> Option<Pair> {
-        let returned = group.iter().find_map(|prefix| {
-            let src = self.brought(prefix, &asked.src, asked)?;
-            let mut except = asked.excluded.clone();
-            except.insert(src);
-            let brought = self
-                .brought(prefix, &asked.dst, asked)
-                .filter(|dst| *dst != src);
-            let dst = brought.or_else(|| self.free.lowest(prefix, &except))?;
-            Some(Pair { dst, src })
-        });
-        returned.or_else(|| {
-            group.iter().find_map(|prefix| {
-                let dst = self.free.lowest(prefix, &asked.excluded)?;
-                let mut except = asked.excluded.clone();
-                except.insert(dst);
-                let src = self.free.lowest(prefix, &except)?;
-                Some(Pair { dst, src })
-            })
-        })
-    }
-
-    /// The first of some addresses that this prefix can give.
-    fn brought(&self, prefix: &IpNet, addresses: &[IpAddr], asked: &Asked) -> Option<IpAddr> {
-        let given = |address: &&IpAddr| {
-            prefix.contains(*address)
-                && self.free.contains(**address)
-                && !asked.excluded.contains(**address)
-        };
-        addresses.iter().find(given).copied()
+        let owner = self.clients.get(client?)?;
+        let rival = &self.claims.get(owner)?.standing.rival;
+        (rival.as_ref() != Some(connection)).then(|| owner.clone())
     }
 
     /// Ends a request that succeeded: what the connection had otherwise is free.
@@ -252,29 +162,30 @@ impl Claims {
         if let Some(owner) = &grant.moved_from {
             self.moved.remove(owner);
         }
-        let claim = self.claims.get_mut(&grant.connection);
-        if let Some(claim) = claim.filter(|claim| claim.ticket == grant.ticket) {
-            let former = std::mem::take(&mut claim.former);
-            self.free(&former);
+        if let Some(claim) = self.claims.get_mut(&grant.connection)
+            && claim.standing.ticket == grant.ticket
+        {
+            self.pool.give(&std::mem::take(&mut claim.former));
         }
     }
 
     /// Ends a request that failed: what it took is free, and what there was before is again.
     pub(super) fn give_back(&mut self, grant: Grant) {
-        let owner_before = grant.moved_from.as_ref().and_then(|owner| {
-            let ticket = self.moved.remove(owner)?;
-            Some((owner.clone(), ticket))
-        });
-        let has = self.claims.get(&grant.connection);
-        if has.is_none_or(|claim| claim.ticket != grant.ticket) {
+        let lost = grant
+            .moved_from
+            .as_ref()
+            .and_then(|owner| self.moved.remove_entry(owner));
+        let claim = self.claims.get(&grant.connection);
+        if claim.is_none_or(|claim| claim.standing.ticket != grant.ticket) {
             // It was taken over meanwhile. A connection that never stood gets nothing back.
             let stood = grant.had.is_some() && grant.moved_from.is_none();
-            if !stood && self.moved.get(&grant.connection) == Some(&grant.ticket) {
+            let in_turn = self.moved.get(&grant.connection);
+            if !stood && in_turn.is_some_and(|standing| standing.ticket == grant.ticket) {
                 self.moved.remove(&grant.connection);
             }
             return;
         }
-        let Some(claim) = self.remove(&grant.connection) else {
+        let Some((connection, claim)) = self.remove(grant.connection) else {
             return;
         };
         let had = grant.had.unwrap_or_default();
@@ -283,58 +194,54 @@ impl Claims {
             .into_iter()
             .filter(|pair| !had.contains(pair))
             .collect();
-        self.free(&fresh);
-        let (owner, ticket) = match (grant.moved_from, owner_before) {
-            (None, _) => (grant.connection, grant.ticket),
-            (Some(_), Some(before)) => before,
+        self.pool.give(&fresh);
+        let (owner, standing) = match (grant.moved_from, lost) {
+            (None, _) => (connection, claim.standing),
+            (Some(_), Some(lost)) => lost,
             // The connection that had it has been closed meanwhile.
-            (Some(_), None) => return self.free(&had),
+            (Some(_), None) => return self.pool.give(&had),
         };
-        if had.is_empty() {
-            return;
-        }
         if self.claims.contains_key(&owner) {
-            return self.free(&had);
+            return self.pool.give(&had);
         }
-        let former = Vec::new();
-        self.set(
-            &owner,
-            Claim {
+        if !had.is_empty() {
+            let claim = Claim {
                 client: claim.client,
                 pairs: had,
-                former,
-                ticket,
-            },
-        );
+                former: Vec::new(),
+                standing,
+            };
+            self.insert(owner, claim);
+        }
     }
 
     /// Ends a connection. One that has nothing may be ended too.
     pub(super) fn release(&mut self, connection: &ConnectionId) {
         self.moved.remove(connection);
-        if let Some(claim) = self.remove(connection) {
-            self.free(&claim.pairs);
-            self.free(&claim.former);
+        if let Some((_, claim)) = self.remove(connection.clone()) {
+            self.pool.give(&claim.pairs);
+            self.pool.give(&claim.former);
         }
     }
 
-    fn remove(&mut self, connection: &ConnectionId) -> Option<Claim> {
-        let claim = self.claims.remove(connection)?;
+    fn insert(&mut self, connection: ConnectionId, claim: Claim) {
+        if let Some(client) = &claim.client {
+            self.clients.insert(client.clone(), connection.clone());
+        }
+        self.claims.insert(connection, claim);
+    }
+
+    fn remove(&mut self, connection: ConnectionId) -> Option<(ConnectionId, Claim)> {
+        let (connection, claim) = self.claims.remove_entry(&connection)?;
         if let Some(client) = &claim.client
-            && self.clients.get(client) == Some(connection)
+            && self.clients.get(client) == Some(&connection)
         {
             self.clients.remove(client);
         }
-        Some(claim)
+        Some((connection, claim))
     }
 
-    fn free(&mut self, pairs: &[Pair]) {
-        for pair in pairs {
-            self.free.insert(pair.src);
-            self.free.insert(pair.dst);
-        }
-    }
-
-    /// The claims as they stand, for tests: each connection with its pairs.
+    /// The claims as they stand: each connection with its pairs and its former ones.
     #[cfg(test)]
     pub(super) fn standing(&self) -> impl Iterator<Item = (&ConnectionId, &[Pair], &[Pair])> {
         self.claims
@@ -342,22 +249,15 @@ impl Claims {
             .map(|(id, claim)| (id, claim.pairs.as_slice(), claim.former.as_slice()))
     }
 
-    /// What nobody has, for tests.
+    /// What nobody has.
     #[cfg(test)]
-    pub(super) fn unclaimed(&self) -> &Ranges {
-        &self.free
+    pub(super) fn unclaimed(&self) -> &super::ranges::Ranges {
+        self.pool.free()
     }
-}
 
-fn outside(excluded: &bool) -> &'static str {
-    if *excluded {
-        " outside of the prefixes that the request excludes"
-    } else {
-        ""
+    /// Whether nothing at all is remembered.
+    #[cfg(test)]
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.claims.is_empty() && self.clients.is_empty() && self.moved.is_empty()
     }
-}
-
-fn list(prefixes: &[IpNet]) -> String {
-    let list: Vec<String> = prefixes.iter().map(IpNet::to_string).collect();
-    list.join(" and ")
 }

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use nsm_api::connectioncontext::{IpContext, Route};
 use thiserror::Error;
 
-use super::claims::{Asked, Pair};
+use super::pool::{Asked, Pair};
 use super::prefixes::CidrGroups;
 use super::{IpamPolicy, ranges::Ranges};
 use crate::host::{host_route, net};

@@ -25,6 +25,7 @@
 
 mod claims;
 mod context;
+mod pool;
 mod prefixes;
 mod ranges;
 
