@@ -128,6 +128,8 @@ pub enum OpKind {
     DumpLinks,
     /// [`Rtnl::addresses`](crate::Rtnl::addresses).
     DumpAddresses,
+    /// [`Rtnl::neighbours`](crate::Rtnl::neighbours).
+    DumpNeighbours,
 }
 
 impl fmt::Display for OpKind {
@@ -141,6 +143,7 @@ impl fmt::Display for OpKind {
             Self::DumpRoutes => "read routes",
             Self::DumpLinks => "read links",
             Self::DumpAddresses => "read addresses",
+            Self::DumpNeighbours => "read neighbours",
         })
     }
 }

@@ -49,6 +49,7 @@ pub mod fake;
 mod family;
 #[cfg(feature = "fake")]
 pub mod fault;
+mod interface;
 mod kernel;
 mod link;
 mod netns;
@@ -64,13 +65,17 @@ mod text;
 pub use attributes::Attributes;
 pub use event::{Change, Event, Object};
 pub use family::Family;
+pub use interface::{Interface, InterfaceAddress, InterfaceChange, Neighbour, Peer};
 pub use kernel::{Dump, Kernel, KernelError, Namespace, NetnsId, Op, OpKind, Placement, Refusal};
 pub use link::Link;
 pub use netns::{Netns, NetnsError};
 pub use nix::errno::Errno;
 pub use owner::Owner;
 pub use route::{Hop, Part, Route, RouteKind, SCOPE_LINK, SCOPE_UNIVERSE};
-pub use rtnl::{DuplicateDetection, LinkState, Monitor, Rtnl, SetupError, SetupFailure, VethEnd};
+pub use rtnl::{
+    DuplicateDetection, InterfaceEvent, InterfaceMonitor, InterfaceSubject, LinkState, Monitor,
+    Rtnl, SetupError, SetupFailure, VethEnd,
+};
 pub use rule::{Action, PortRange, PortRangeError, Rule, Selector};
 pub use table::{TableId, TableRange, TableRangeError};
 pub use text::RouteText;

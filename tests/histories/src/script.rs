@@ -108,7 +108,7 @@ impl Script {
             OpKind::DelRoute => "del_route",
             OpKind::DumpRules => "dump_rules",
             OpKind::DumpRoutes => "dump_routes",
-            OpKind::DumpLinks | OpKind::DumpAddresses => "link",
+            OpKind::DumpLinks | OpKind::DumpAddresses | OpKind::DumpNeighbours => "link",
         };
         let effect = match effect {
             Effect::Errno(errno) => format!("errno: {errno:?}"),

@@ -2,8 +2,11 @@
 
 mod address;
 mod answer;
+mod interface;
+mod interface_monitor;
 mod link;
 mod monitor;
+mod neighbour;
 mod route;
 pub(crate) mod rule;
 mod setup;
@@ -14,6 +17,7 @@ pub(crate) mod wire;
 
 use crate::{Dump, Family, Kernel, KernelError, Link, Op, OpKind, Refusal, Route, Rule};
 use answer::{NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, verdict};
+pub use interface_monitor::{InterfaceEvent, InterfaceMonitor, InterfaceSubject};
 pub use monitor::Monitor;
 use nix::errno::Errno;
 use nix::libc;

@@ -22,10 +22,7 @@ const RECEIVE_BUFFER: usize = 8 * 1024 * 1024;
 /// It sends nothing: a notification carries the number of the request that caused it, whoever sent
 /// that, so that on a socket that also asks it could be taken for an answer.
 #[derive(Debug)]
-pub struct Monitor {
-    socket: netlink_sys::Socket,
-    buffer: Vec<u8>,
-}
+pub struct Monitor(Listener);
 
 impl Monitor {
     /// Listens in a namespace.
@@ -33,11 +30,35 @@ impl Monitor {
     /// # Errors
     /// [`KernelError::Open`] when the namespace cannot be entered or gives no socket.
     pub fn new(netns: &Netns) -> Result<Self, KernelError> {
+        Listener::new(netns, &GROUPS).map(Self)
+    }
+
+    /// What happened since the last call, oldest first. It does not wait.
+    ///
+    /// # Errors
+    /// [`KernelError::AnswersLost`] when notifications came faster than they were drained: some are
+    /// missing, and what the call had read so far is gone. The monitor can be used further.
+    pub fn drain(&mut self) -> Result<Vec<Event>, KernelError> {
+        let mut events = Vec::new();
+        self.0.drain(|message| read(message, &mut events))?;
+        Ok(events)
+    }
+}
+
+/// A socket that hears groups of notifications and never waits for one.
+#[derive(Debug)]
+pub(super) struct Listener {
+    socket: netlink_sys::Socket,
+    buffer: Vec<u8>,
+}
+
+impl Listener {
+    pub(super) fn new(netns: &Netns, groups: &[u32]) -> Result<Self, KernelError> {
         let listen = |mut socket: netlink_sys::Socket| {
             socket.set_non_blocking(true)?;
             grow(&socket, RcvBuf, RcvBufForce, RECEIVE_BUFFER)?;
             socket.bind_auto()?;
-            GROUPS
+            groups
                 .iter()
                 .try_for_each(|group| socket.add_membership(*group))?;
             Ok(Self {
@@ -54,22 +75,19 @@ impl Monitor {
             })
     }
 
-    /// What happened since the last call, oldest first. It does not wait.
-    ///
-    /// # Errors
-    /// [`KernelError::AnswersLost`] when notifications came faster than they were drained: some are
-    /// missing, and what the call had read so far is gone. The monitor can be used further.
-    pub fn drain(&mut self) -> Result<Vec<Event>, KernelError> {
-        let mut events = Vec::new();
+    pub(super) fn drain(
+        &mut self,
+        mut read: impl FnMut(&Message<'_>) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
         loop {
             match receive(&self.socket, &mut self.buffer) {
                 Ok(()) => {
                     for message in Messages(&self.buffer) {
-                        read(&message?, &mut events)?;
+                        read(&message?)?;
                     }
                 }
                 // The socket does not block.
-                Err(KernelError::TimedOut) => return Ok(events),
+                Err(KernelError::TimedOut) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }

@@ -25,7 +25,12 @@ pub(crate) fn add(requests: &mut Requests, route: &Route, placement: Placement) 
             Placement::Exclusive => libc::NLM_F_EXCL,
             Placement::Append => libc::NLM_F_APPEND,
         };
-    requests.message(libc::RTM_NEWROUTE, flags as u16, |requests| {
+    add_with(requests, route, flags as u16);
+}
+
+/// Builds an add with other flags than those of a [`Placement`].
+pub(crate) fn add_with(requests: &mut Requests, route: &Route, flags: u16) {
+    requests.message(libc::RTM_NEWROUTE, flags, |requests| {
         let flags = if route.onlink { ONLINK } else { 0 };
         body(requests, route, flags);
         match &route.hop {

@@ -3,8 +3,8 @@
 //! Policies need none of it. Tests, examples and a forwarder do, who make what policies route by.
 
 use super::wire::Requests;
-use super::{Rtnl, address, link, route};
-use crate::{Kernel, KernelError, OpKind, Placement, Refusal, Route};
+use super::{Rtnl, address, link, neighbour, route};
+use crate::{Kernel, KernelError, Placement, Refusal, Route};
 use ipnet::IpNet;
 use nix::errno::Errno;
 use nix::libc;
@@ -193,14 +193,14 @@ impl Rtnl {
     pub fn set_neighbour(
         &mut self,
         index: u32,
-        neighbour: IpAddr,
+        to: IpAddr,
         mac: [u8; 6],
     ) -> Result<(), SetupError> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
-        let subject = format_args!("{neighbour} of interface {index}");
+        let subject = format_args!("{to} of interface {index}");
         self.set_up("set neighbour", subject, |requests| {
             requests.message(libc::RTM_NEWNEIGH, flags, |requests| {
-                address::put_neighbour(requests, index, neighbour, mac);
+                neighbour::put(requests, index, to, mac);
             });
         })
     }
@@ -226,6 +226,18 @@ impl Rtnl {
         })
     }
 
+    /// Adds a route in front of those of its prefix and metric (`NLM_F_CREATE` alone): in IPv4 it
+    /// is taken, and the ones behind it again when it is gone. (IPv6 would make one multipath route
+    /// of them.)
+    ///
+    /// # Errors
+    /// When an equal one is there (EEXIST), and as [`add_main_route`](Self::add_main_route).
+    pub fn add_route_in_front(&mut self, route: &Route) -> Result<(), SetupError> {
+        self.set_up("add route", route.display(|_| None), |requests| {
+            route::add_with(requests, route, libc::NLM_F_CREATE as u16);
+        })
+    }
+
     /// The index of the interface of a name.
     ///
     /// # Errors
@@ -244,19 +256,12 @@ impl Rtnl {
     /// # Errors
     /// When the dump is refused, is cut short, or can't be read.
     pub fn addresses(&mut self) -> Result<Vec<(u32, IpNet)>, KernelError> {
-        let dump = self.dump(
-            OpKind::DumpAddresses,
-            libc::RTM_NEWADDR,
-            address::dump,
-            |payload, addresses| {
-                addresses.extend(address::decode(payload)?);
-                Ok(())
-            },
-        )?;
-        Ok(dump.items)
+        let addresses = self.interface_addresses()?;
+        let found = addresses.into_iter().map(|found| (found.index, found.net));
+        Ok(found.collect())
     }
 
-    fn set_up(
+    pub(super) fn set_up(
         &mut self,
         operation: &'static str,
         subject: impl fmt::Display,
