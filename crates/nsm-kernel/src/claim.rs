@@ -1,0 +1,247 @@
+//! What each connection has where: remembered in its store, worked on in its namespace's turn.
+
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::mark::{Mark, Ours, Side};
+use crate::service::Config;
+use crate::space::{Names, Space, Spaces};
+use crate::time::Time;
+use crate::wanted::{Wanted, client_names};
+use crate::work::{self, Leaving};
+use nsm_api::connection::Connection;
+use nsm_api::mechanism::INTERFACE_NAME;
+use nsm_chain::ErrorChain;
+use nsm_chain::metadata::Store;
+use nsm_netlink::{Namespace, Netns};
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, Span};
+
+/// What a pair is made with when nobody asks for an MTU (`ETH_DATA_LEN`).
+const DEFAULT_MTU: u32 = 1500;
+
+/// What a connection has.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    place: Place,
+    /// Where it was, and something may have stayed.
+    former: Vec<Place>,
+    /// Whether its MTU was asked for, so that it goes back to the usual one without.
+    mtu: bool,
+}
+
+/// Where a connection has its pair. The client's end is enough: the other goes with it.
+#[derive(Debug, Clone)]
+struct Place {
+    space: Arc<Space>,
+    name: String,
+    leaving: Leaving,
+}
+
+impl Place {
+    fn is_same_pair(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.space, &other.space) && self.leaving.mark == other.leaving.mark
+    }
+}
+
+/// A request whose answer has come.
+#[derive(Debug)]
+pub struct Request {
+    /// The client's id of the connection.
+    pub id: String,
+    /// The client's namespace.
+    pub client: Option<Arc<Netns>>,
+    /// Where the endpoint's end goes.
+    pub endpoint: Option<Endpoint>,
+    /// What is remembered of the connection.
+    pub store: Store,
+    /// When the caller stops waiting.
+    pub deadline: Option<Instant>,
+}
+
+/// All claims of a layer.
+#[derive(Debug)]
+pub struct Claims {
+    config: Config,
+    ours: Ours,
+    spaces: Spaces,
+}
+
+impl Claims {
+    pub fn new(config: Config) -> std::io::Result<Self> {
+        let ours = Ours::new(config.protocol, &work::release()?);
+        Ok(Self {
+            config,
+            ours,
+            spaces: Spaces::default(),
+        })
+    }
+
+    pub fn held(&self) -> usize {
+        self.spaces.held()
+    }
+
+    /// Makes what an answer says.
+    pub async fn establish(
+        &self,
+        request: Request,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let former: Option<Claim> = request.store.get();
+        let kernel = connection.kernel_mechanism();
+        let Some(kernel) = kernel.filter(|kernel| kernel.vlan() == 0) else {
+            // It may have been a kernel interface before.
+            if let Some(claim) = request.store.remove::<Claim>() {
+                self.leave(&claim).await?;
+            }
+            return Ok(());
+        };
+        let is_named = kernel.interface_name().is_some();
+        let client = request.client.ok_or(Error::NoClientNamespace)?;
+        let endpoint = request.endpoint.ok_or(Error::NoEndpointNamespace)?;
+        if client.id() == endpoint.netns.id() {
+            return Err(Error::SameNamespace(client.id()));
+        }
+        let mark = Mark::new(self.config.protocol, client.id(), &request.id);
+        let mut wanted = Wanted::parse(connection, mark, endpoint.interface.as_deref())?;
+        let place = self.place(&client, &wanted);
+        let mut claim = Claim::follow(former.as_ref(), place, wanted.mtu.is_some());
+        if claim.mtu {
+            wanted.mtu.get_or_insert(DEFAULT_MTU);
+        }
+        let had = former.is_some_and(|former| {
+            former.place.is_same_pair(&claim.place) && former.place.name == claim.place.name
+        });
+        // Before the first write, so that a close knows what there may be.
+        request.store.insert(claim.clone());
+
+        let time = Time::of(self.config.timeout, request.deadline);
+        let space = Arc::clone(&claim.place.space);
+        let turn = timeout_at(time.end, Arc::clone(&space.turn).lock_owned());
+        let names = turn.await.map_err(|_| Error::TimedOut(time.given))?;
+        let name = claim.place.name.clone();
+        let ours = self.ours;
+        blocking(names, move |names| {
+            names.take(&name, &wanted.mark, had, space.netns.id())?;
+            work::establish(&space.netns, &endpoint.netns, &wanted, ours, time)
+        })
+        .await?;
+
+        self.leave_former(&mut claim).await;
+        if !is_named && let Some(mechanism) = &mut connection.mechanism {
+            let name = claim.place.name.clone();
+            mechanism.parameters.insert(INTERFACE_NAME.to_owned(), name);
+        }
+        request.store.insert(claim);
+        Ok(())
+    }
+
+    /// Removes what a connection has: where its claims were made, whatever namespace the close
+    /// brings. Of one that is not known here, what a former process left in the one it brings.
+    pub async fn close(
+        &self,
+        claim: Option<Claim>,
+        id: &str,
+        client: Option<Arc<Netns>>,
+        connection: &Connection,
+    ) -> Result<(), Error> {
+        if let Some(claim) = claim {
+            return self.leave(&claim).await;
+        }
+        let Some(client) = client else {
+            return Ok(());
+        };
+        let mark = Mark::new(self.config.protocol, client.id(), id);
+        let kernel = connection.kernel_mechanism();
+        let asked = kernel.and_then(|kernel| kernel.interface_name());
+        let name = client_names(asked, &mark).ok().and_then(|mut it| it.pop());
+        let unfinished = name.clone().map(|name| (name, mark.mac(Side::Client)));
+        let place = Place {
+            space: self.spaces.of(&client),
+            name: name.unwrap_or_default(),
+            leaving: Leaving { mark, unfinished },
+        };
+        leave(place).await
+    }
+
+    fn place(&self, client: &Arc<Netns>, wanted: &Wanted) -> Place {
+        let name = wanted.client.name().to_owned();
+        let mac = wanted.client.hardware_address(&wanted.mark);
+        Place {
+            space: self.spaces.of(client),
+            leaving: Leaving {
+                mark: wanted.mark.clone(),
+                unfinished: Some((name.clone(), mac)),
+            },
+            name,
+        }
+    }
+
+    /// Removes what a claim has everywhere, and gives the first failure.
+    async fn leave(&self, claim: &Claim) -> Result<(), Error> {
+        let mut result = Ok(());
+        for place in claim.former.iter().chain([&claim.place]) {
+            result = result.and(leave(place.clone()).await);
+        }
+        result
+    }
+
+    /// Removes what a connection had elsewhere. What stays is tried again.
+    async fn leave_former(&self, claim: &mut Claim) {
+        for place in std::mem::take(&mut claim.former) {
+            if let Err(error) = leave(place.clone()).await {
+                tracing::warn!(
+                    error = %ErrorChain(&error),
+                    "a connection's former interface could not be removed yet"
+                );
+                claim.former.push(place);
+            }
+        }
+    }
+}
+
+impl Claim {
+    /// The claim of a connection that had another one.
+    fn follow(former: Option<&Self>, place: Place, mtu: bool) -> Self {
+        let mut claim = Self {
+            place,
+            former: Vec::new(),
+            mtu,
+        };
+        if let Some(former) = former {
+            claim.mtu |= former.mtu;
+            let places = former.former.iter().chain([&former.place]);
+            let elsewhere = places.filter(|place| !place.is_same_pair(&claim.place));
+            claim.former = elsewhere.cloned().collect();
+        }
+        claim
+    }
+}
+
+/// Removes what a connection has at one place. It waits for its turn as long as it takes, and does
+/// not end with its caller: nobody else would remove it.
+async fn leave(place: Place) -> Result<(), Error> {
+    let work = async move {
+        let names = Arc::clone(&place.space.turn).lock_owned().await;
+        blocking(names, move |names| {
+            names.release(&place.leaving.mark);
+            work::remove(&place.space.netns, &place.leaving)
+        })
+        .await
+    };
+    let done = tokio::spawn(work.in_current_span()).await;
+    done.map_err(Error::Lost)?
+}
+
+/// Works on a thread of its own, for the kernel makes whoever asks it wait. It runs to its end, and
+/// keeps its turn so long.
+async fn blocking<T: Send + 'static>(
+    mut names: OwnedMutexGuard<Names>,
+    work: impl FnOnce(&mut Names) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let span = Span::current();
+    let work = move || span.in_scope(|| work(&mut names));
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(Error::Lost)?
+}
