@@ -12,6 +12,7 @@ crate::cases![
     a_strangers_interface_at_the_endpoint_is_refused_in_words_and_left_alone,
     what_stands_is_not_given_up_for_a_name_that_cannot_be_had,
     a_client_that_returns_under_another_id_takes_its_interface_over,
+    a_client_that_has_forgotten_its_path_keeps_its_interface_when_the_former_one_is_closed,
     whoever_lost_its_name_is_told_so_and_gets_it_back_when_it_is_free,
     an_endpoint_that_asks_for_one_name_for_all_keeps_nobody_away,
     clients_of_two_pods_with_one_id_do_not_meet,
@@ -158,6 +159,22 @@ async fn a_client_that_returns_under_another_id_takes_its_interface_over() {
     // The old one's time is over.
     let quiet = world.quiet();
     ghost.close(&world.forwarder).await.unwrap();
+    quiet.was_kept(&world);
+
+    client.close(&world.forwarder).await.unwrap();
+    assert!(world.pod.names().is_empty() && world.endpoint.names().is_empty());
+    assert_eq!(world.forwarder.namespaces_held(), 0);
+}
+
+async fn a_client_that_has_forgotten_its_path_keeps_its_interface_when_the_former_one_is_closed() {
+    let world = World::new();
+    let ghost = world.connected("nsc-0", "nsm-0", 1).await;
+    let mut client = world.client("nsc-0", "nsm-0", 1);
+    let quiet = world.quiet();
+
+    client.request(&world.forwarder).await.unwrap();
+    ghost.close(&world.forwarder).await.unwrap();
+    client.request(&world.forwarder).await.unwrap();
     quiet.was_kept(&world);
 
     client.close(&world.forwarder).await.unwrap();
