@@ -9,6 +9,7 @@ use http::Uri;
 use nsm_api::connection::Connection;
 use nsm_api::networkservice::network_service_client::NetworkServiceClient;
 use nsm_chain::{BoxFuture, Call, Error, ErrorChain, ErrorKind, Operation};
+use prost::Message;
 use thiserror::Error;
 use tokio::time::{Duration, Instant, timeout_at};
 use tonic::metadata::MetadataMap;
@@ -122,7 +123,9 @@ impl Connect {
             }
             let attempt = self.attempt(&link, &call);
             let answered = match call.deadline {
-                Some(deadline) => timeout_at(deadline, attempt).await.unwrap_or(Err(late())),
+                Some(deadline) => timeout_at(deadline, attempt)
+                    .await
+                    .unwrap_or(Err(Failure::Late)),
                 None => attempt.await,
             };
             match answered {
@@ -139,20 +142,45 @@ impl Connect {
     /// Sends the call over one connection.
     async fn attempt(&self, link: &Link, call: &Call) -> Result<Connection, Failure> {
         let mut client = NetworkServiceClient::with_origin(link.wire(), origin())
-            .max_decoding_message_size(self.message_limit)
-            .max_encoding_message_size(self.message_limit);
+            .max_decoding_message_size(self.message_limit);
         match &call.operation {
             Operation::Request(request) => {
-                let request = accompanied(request.clone(), call)?;
+                let request = self.accompanied(request.clone(), call)?;
                 let answer = client.request(request).await;
                 answer.map(tonic::Response::into_inner).map_err(Failure::of)
             }
             Operation::Close(connection) => {
-                let request = accompanied(connection.clone(), call)?;
+                let request = self.accompanied(connection.clone(), call)?;
                 client.close(request).await.map_err(Failure::of)?;
                 Ok(connection.clone())
             }
         }
+    }
+}
+
+impl Connect {
+    /// Gives a message what goes along with it.
+    fn accompanied<M: Message>(&self, message: M, call: &Call) -> Result<Request<M>, Failure> {
+        // Checked here: a message that turns out too large while it is sent ends as a stream that
+        // was reset, and nobody knows why.
+        let bytes = message.encoded_len();
+        if bytes > self.message_limit {
+            return Err(Failure::TooLarge(TooLarge {
+                bytes,
+                limit: self.message_limit,
+            }));
+        }
+        let mut request = Request::new(message);
+        let metadata = header::of_the_call(call.metadata.clone());
+        *request.metadata_mut() = MetadataMap::from_headers(metadata);
+        if let Some(deadline) = call.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Failure::Late);
+            }
+            request.set_timeout(left);
+        }
+        Ok(request)
     }
 }
 
@@ -172,24 +200,6 @@ fn queue(fds: &[OwnedFd], peer: &Peer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives a message what goes along with it.
-fn accompanied<M>(message: M, call: &Call) -> Result<Request<M>, Failure> {
-    let mut request = Request::new(message);
-    *request.metadata_mut() = MetadataMap::from_headers(header::of_the_call(call.metadata.clone()));
-    if let Some(deadline) = call.deadline {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(late());
-        }
-        request.set_timeout(left);
-    }
-    Ok(request)
-}
-
-fn late() -> Failure {
-    Failure::Late
-}
-
 #[derive(Debug, Error)]
 #[error("no element above has said where the next hop is")]
 struct NoNextHop;
@@ -197,6 +207,15 @@ struct NoNextHop;
 #[derive(Debug, Error)]
 #[error("cannot duplicate a descriptor for the next hop")]
 struct NoDuplicate(#[source] std::io::Error);
+
+#[derive(Debug, Error)]
+#[error(
+    "the message for the next hop is too large: it has {bytes} bytes, the limit is: {limit} bytes"
+)]
+struct TooLarge {
+    bytes: usize,
+    limit: usize,
+}
 
 #[derive(Debug, Error)]
 #[error("{0} has not answered in time")]
@@ -213,6 +232,7 @@ struct Broken {
 enum Failure {
     Unsent,
     Late,
+    TooLarge(TooLarge),
     Broken(String),
     Refused(Refused),
 }
@@ -238,6 +258,7 @@ impl Failure {
         let address = address.clone();
         match self {
             Self::Late => Error::new(ErrorKind::DeadlineExceeded, ELEMENT, Late(address)),
+            Self::TooLarge(error) => Error::new(ErrorKind::ResourceExhausted, ELEMENT, error),
             Self::Refused(refused) => Error::new(refused.kind(), ELEMENT, refused),
             Self::Broken(cause) => {
                 Error::new(ErrorKind::Unavailable, ELEMENT, Broken { address, cause })

@@ -1,6 +1,7 @@
 //! Waits for the descriptor that a message names.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -12,7 +13,7 @@ use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, Si
 use tokio::time::{Duration, Instant};
 use tower::{Layer, Service};
 
-use super::open::url_of;
+use super::open::{open_to_pass, url_of};
 use super::{DescriptorError, Inode, Peer};
 use crate::patience;
 
@@ -49,6 +50,10 @@ impl Carrier {
 /// long as there is none, of the first kernel preference; the elements below find it in the call's
 /// extensions as [`ReceivedFd`], on requests and on closes. A close whose descriptor does not come
 /// goes on without.
+///
+/// A server that answers with a namespace of its own finds that one in the refreshes and closes that
+/// follow, and its peer has no descriptor of it. Where that is the process's own, nobody waits. An
+/// endpoint that works in no namespace of its clients needs no such layer.
 ///
 /// In a client chain ([`client`](Self::client)) it is that of the answer's mechanism, and as an
 /// answer has no extensions, the elements above find it in the connection's
@@ -127,8 +132,11 @@ async fn receive_with_call<S: NetworkService>(
     if let Some(peer) = call.extensions.get::<Peer>().cloned() {
         let named = Named::by(&call.operation);
         let is_close = matches!(call.operation, Operation::Close(_));
+        let is_own = named.wanted.is_some() && named.wanted == own_namespace();
         let mut until = patience::until(call.deadline);
-        if is_close {
+        if is_own {
+            until = Instant::now();
+        } else if is_close {
             until = until.min(Instant::now() + CLOSE_WAITS);
         }
         for inode in named.others {
@@ -139,8 +147,8 @@ async fn receive_with_call<S: NetworkService>(
                 Ok(fd) => {
                     call.extensions.insert(ReceivedFd(fd));
                 }
-                Err(error) if is_close => {
-                    tracing::debug!(%error, "the close goes on without descriptor");
+                Err(error) if is_close || is_own => {
+                    tracing::debug!(%error, "the call goes on without descriptor");
                 }
                 Err(error) => return Err(refused(error)),
             }
@@ -178,6 +186,13 @@ async fn receive_with_answer<S: NetworkService>(
     let fd = peer.descriptor(inode, until).await.map_err(refused)?;
     store.insert(ReceivedFd(fd));
     Ok(connection)
+}
+
+/// The network namespace that this process works in.
+fn own_namespace() -> Option<Inode> {
+    // Without /proc there is none to compare with, and every name is waited for.
+    let (inode, _) = open_to_pass(Path::new("/proc/self/ns/net")).ok()?;
+    Some(inode)
 }
 
 #[derive(Debug, thiserror::Error)]
