@@ -347,6 +347,26 @@ async fn a_refresh_that_fails_below_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clients_own_address_survives_a_refresh_that_fails_below() {
+    let endpoint = Settings {
+        list: "[ { from: 192.168.7.1 } ]",
+        ..SETTINGS
+    }
+    .start_above(FailOn::request(2));
+    let by = forwarder(&endpoint, works());
+    let mut client = Client::new("a");
+    client.connection.ip_context_mut().src_ip_addrs = vec!["192.168.7.1/24".to_owned()];
+    client.request(&by).await.unwrap();
+    let had = client.src().to_vec();
+
+    endpoint.policies.set(PolicyList::default());
+    client.request(&by).await.unwrap_err();
+    client.request(&by).await.unwrap();
+
+    assert_eq!(client.src(), had);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_return_that_fails_below_takes_nothing_from_others() {
     let before = SETTINGS.start();
     let mut clients = [Client::new("a"), Client::new("b")];

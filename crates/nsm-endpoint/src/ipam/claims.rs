@@ -21,8 +21,8 @@ pub(super) struct Claims {
     claims: HashMap<ConnectionId, Claim>,
     /// The connection that each client came by last.
     clients: HashMap<Client, ConnectionId>,
-    /// What connections lose whose claims are taken over, by a request that is not yet done.
-    moved: HashMap<ConnectionId, Standing>,
+    /// Claims that a request not yet done has taken over, by the connection that had them.
+    moved: HashMap<ConnectionId, Moved>,
     tickets: Ticket,
 }
 
@@ -48,6 +48,16 @@ struct Standing {
     origin: Option<ConnectionId>,
     /// The connection that had taken it over, while this one was not lost.
     rival: Option<ConnectionId>,
+}
+
+/// A claim that was taken over, to be had again if the request fails that took it.
+///
+/// The taker's claim stands as long as this does, and has what the two have in common.
+#[derive(Debug)]
+struct Moved {
+    claim: Claim,
+    to: ConnectionId,
+    by: Ticket,
 }
 
 /// What a request was given. It is ended by [`Claims::keep`] or by [`Claims::give_back`].
@@ -117,24 +127,32 @@ impl Claims {
             },
         };
         let mut moved_from = None;
-        if let Some((owner, before)) = owner.and_then(|owner| self.remove(owner)) {
-            self.pool.give(&before.former);
-            claim.client = claim.client.or(before.client);
-            let replaced = before.pairs.into_iter().filter(|it| !pairs.contains(it));
-            claim.former = replaced.collect();
-            if owner == connection {
-                claim.standing = Standing {
-                    ticket,
-                    ..before.standing
-                };
-            } else {
-                if before.standing.origin.as_ref() == Some(&connection) {
-                    claim.standing.rival = Some(owner.clone());
+        if let Some(owner) = owner {
+            self.settle(&owner);
+            if let Some(before) = self.remove(&owner) {
+                claim.client = claim.client.or(before.client.clone());
+                if owner == connection {
+                    self.pool.give(&before.former);
+                    claim.former = without(&before.pairs, &pairs);
+                    claim.standing = Standing {
+                        ticket,
+                        ..before.standing
+                    };
                 } else {
-                    claim.standing.origin = Some(owner.clone());
+                    if before.standing.origin.as_ref() == Some(&connection) {
+                        claim.standing.rival = Some(owner.clone());
+                    } else {
+                        claim.standing.origin = Some(owner.clone());
+                    }
+                    let moved = Moved {
+                        claim: before,
+                        to: connection.clone(),
+                        by: ticket,
+                    };
+                    self.forget_moved(&owner);
+                    self.moved.insert(owner.clone(), moved);
+                    moved_from = Some(owner);
                 }
-                self.moved.insert(owner.clone(), before.standing);
-                moved_from = Some(owner);
             }
         }
         self.insert(connection.clone(), claim);
@@ -159,68 +177,110 @@ impl Claims {
 
     /// Ends a request that succeeded: what the connection had otherwise is free.
     pub(super) fn keep(&mut self, grant: Grant) {
-        if let Some(owner) = &grant.moved_from {
-            self.moved.remove(owner);
-        }
-        if let Some(claim) = self.claims.get_mut(&grant.connection)
-            && claim.standing.ticket == grant.ticket
-        {
+        let claim = self.claims.get_mut(&grant.connection);
+        if let Some(claim) = claim.filter(|claim| claim.standing.ticket == grant.ticket) {
             self.pool.give(&std::mem::take(&mut claim.former));
+            self.settle(&grant.connection);
         }
     }
 
     /// Ends a request that failed: what it took is free, and what there was before is again.
     pub(super) fn give_back(&mut self, grant: Grant) {
-        let lost = grant
-            .moved_from
-            .as_ref()
-            .and_then(|owner| self.moved.remove_entry(owner));
         let claim = self.claims.get(&grant.connection);
         if claim.is_none_or(|claim| claim.standing.ticket != grant.ticket) {
-            // It was taken over meanwhile. A connection that never stood gets nothing back.
-            let stood = grant.had.is_some() && grant.moved_from.is_none();
-            let in_turn = self.moved.get(&grant.connection);
-            if !stood && in_turn.is_some_and(|standing| standing.ticket == grant.ticket) {
-                self.moved.remove(&grant.connection);
+            return self.give_back_moved(grant);
+        }
+        let lost = grant.moved_from.as_ref().filter(|owner| {
+            let moved = self.moved.get(*owner);
+            moved.is_some_and(|moved| moved.by == grant.ticket)
+        });
+        let lost = lost.and_then(|owner| self.moved.remove_entry(owner));
+        let Some(claim) = self.remove(&grant.connection) else {
+            return;
+        };
+        match (lost, grant.had) {
+            (Some((owner, moved)), _) => {
+                self.pool.give(&without(&claim.pairs, &moved.claim.pairs));
+                if self.claims.contains_key(&owner) {
+                    self.pool.give(&moved.claim.pairs);
+                    self.pool.give(&moved.claim.former);
+                } else {
+                    self.insert(owner, moved.claim);
+                }
             }
-            return;
+            (None, Some(had)) if grant.moved_from.is_none() => {
+                self.pool.give(&without(&claim.pairs, &had));
+                let claim = Claim {
+                    pairs: had,
+                    former: Vec::new(),
+                    ..claim
+                };
+                self.insert(grant.connection, claim);
+            }
+            // A first request, or the connection that had the claim has been closed meanwhile.
+            (None, _) => self.pool.give(&claim.pairs),
         }
-        let Some((connection, claim)) = self.remove(grant.connection) else {
+    }
+
+    /// The same for a request whose claim has been taken over: the taker has what it took, and the
+    /// rest is as it was before, in case the taker fails.
+    fn give_back_moved(&mut self, grant: Grant) {
+        let Some(moved) = self.moved.get_mut(&grant.connection) else {
             return;
         };
-        let had = grant.had.unwrap_or_default();
-        let fresh: Vec<Pair> = claim
-            .pairs
-            .into_iter()
-            .filter(|pair| !had.contains(pair))
-            .collect();
-        self.pool.give(&fresh);
-        let (owner, standing) = match (grant.moved_from, lost) {
-            (None, _) => (connection, claim.standing),
-            (Some(_), Some(lost)) => lost,
-            // The connection that had it has been closed meanwhile.
-            (Some(_), None) => return self.pool.give(&had),
-        };
-        if self.claims.contains_key(&owner) {
-            return self.pool.give(&had);
+        if moved.claim.standing.ticket != grant.ticket {
+            return;
         }
-        if !had.is_empty() {
-            let claim = Claim {
-                client: claim.client,
-                pairs: had,
-                former: Vec::new(),
-                standing,
-            };
-            self.insert(owner, claim);
+        match grant.had.filter(|_| grant.moved_from.is_none()) {
+            Some(had) => {
+                let fresh = without(&moved.claim.pairs, &had);
+                moved.claim.pairs = had;
+                moved.claim.former.clear();
+                let taken = pairs_of(&self.claims, &moved.to);
+                self.pool.give(&without(&fresh, taken));
+            }
+            // It never stood: the taker's claim is all that there is.
+            None => self.forget_moved(&grant.connection),
         }
     }
 
     /// Ends a connection. One that has nothing may be ended too.
     pub(super) fn release(&mut self, connection: &ConnectionId) {
-        self.moved.remove(connection);
-        if let Some((_, claim)) = self.remove(connection.clone()) {
+        self.forget_moved(connection);
+        self.settle(connection);
+        if let Some(claim) = self.remove(connection) {
             self.pool.give(&claim.pairs);
             self.pool.give(&claim.former);
+        }
+    }
+
+    /// Makes a take-over final that a connection's last request has begun.
+    fn settle(&mut self, taker: &ConnectionId) {
+        let Some(claim) = self.claims.get(taker) else {
+            return;
+        };
+        let Standing {
+            ticket,
+            origin,
+            rival,
+        } = claim.standing.clone();
+        for owner in origin.into_iter().chain(rival) {
+            if self
+                .moved
+                .get(&owner)
+                .is_some_and(|moved| moved.by == ticket)
+            {
+                self.forget_moved(&owner);
+            }
+        }
+    }
+
+    /// Frees what is left of a claim that was taken over.
+    fn forget_moved(&mut self, owner: &ConnectionId) {
+        if let Some(moved) = self.moved.remove(owner) {
+            let taken = pairs_of(&self.claims, &moved.to);
+            self.pool.give(&without(&moved.claim.pairs, taken));
+            self.pool.give(&moved.claim.former);
         }
     }
 
@@ -231,22 +291,29 @@ impl Claims {
         self.claims.insert(connection, claim);
     }
 
-    fn remove(&mut self, connection: ConnectionId) -> Option<(ConnectionId, Claim)> {
-        let (connection, claim) = self.claims.remove_entry(&connection)?;
+    fn remove(&mut self, connection: &ConnectionId) -> Option<Claim> {
+        let claim = self.claims.remove(connection)?;
         if let Some(client) = &claim.client
-            && self.clients.get(client) == Some(&connection)
+            && self.clients.get(client) == Some(connection)
         {
             self.clients.remove(client);
         }
-        Some((connection, claim))
+        Some(claim)
     }
 
-    /// The claims as they stand: each connection with its pairs and its former ones.
+    /// The claims as they stand: each connection with what it has and what is held for it.
     #[cfg(test)]
-    pub(super) fn standing(&self) -> impl Iterator<Item = (&ConnectionId, &[Pair], &[Pair])> {
-        self.claims
-            .iter()
-            .map(|(id, claim)| (id, claim.pairs.as_slice(), claim.former.as_slice()))
+    pub(super) fn standing(&self) -> impl Iterator<Item = (&ConnectionId, Vec<Pair>)> {
+        let claims = self.claims.iter().map(|(id, claim)| {
+            let held = claim.pairs.iter().chain(&claim.former);
+            (id, held.copied().collect())
+        });
+        let moved = self.moved.values().map(|moved| {
+            let mut held = without(&moved.claim.pairs, pairs_of(&self.claims, &moved.to));
+            held.extend(&moved.claim.former);
+            (&moved.to, held)
+        });
+        claims.chain(moved)
     }
 
     /// What nobody has.
@@ -260,4 +327,14 @@ impl Claims {
     pub(super) fn is_forgotten(&self) -> bool {
         self.claims.is_empty() && self.clients.is_empty() && self.moved.is_empty()
     }
+}
+
+fn pairs_of<'a>(claims: &'a HashMap<ConnectionId, Claim>, connection: &ConnectionId) -> &'a [Pair] {
+    claims.get(connection).map_or(&[], |claim| &claim.pairs)
+}
+
+/// Those of some pairs that are not among others.
+fn without(pairs: &[Pair], others: &[Pair]) -> Vec<Pair> {
+    let rest = pairs.iter().filter(|pair| !others.contains(pair));
+    rest.copied().collect()
 }

@@ -209,6 +209,11 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn a_set_of_ranges_is_the_set_of_its_addresses(
             steps in prop::collection::vec((any::<bool>(), 0u8..64, 26u8..=32), 0..60),

@@ -354,6 +354,37 @@ fn two_attempts_of_one_client_at_once_that_both_fail_leave_nothing() {
 }
 
 #[test]
+fn a_refresh_that_fails_while_its_claim_is_taken_over_has_its_pair_again() {
+    let had = pair("10.0.0.0", "10.0.0.1");
+    for taker_fails_first in [true, false] {
+        let mut claims = claims("10.0.0.0/24");
+        let grant = claims
+            .claim(id("by-1"), client_of("a"), &Asked::default())
+            .unwrap();
+        claims.keep(grant);
+        let asked = excluding(&["10.0.0.0/31"]);
+        let refresh = claims.claim(id("by-1"), client_of("a"), &asked).unwrap();
+        assert_eq!(refresh.pairs, [pair("10.0.0.2", "10.0.0.3")]);
+
+        let taker = claims
+            .claim(id("by-2"), client_of("a"), &Asked::default())
+            .unwrap();
+        let grants = if taker_fails_first {
+            [taker, refresh]
+        } else {
+            [refresh, taker]
+        };
+        grants.into_iter().for_each(|grant| claims.give_back(grant));
+
+        let again = claims
+            .claim(id("by-1"), client_of("a"), &Asked::default())
+            .unwrap();
+        assert_eq!(again.pairs, [had]);
+        assert!(claims.unclaimed().contains(ip("10.0.0.2")));
+    }
+}
+
+#[test]
 fn two_clients_of_one_name_end_with_addresses_of_their_own() {
     let mut claims = claims("10.0.0.0/24");
     let mut ask = |by: &str, asked: &Asked| {
