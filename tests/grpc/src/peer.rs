@@ -19,7 +19,11 @@ pub struct Channel(SendRequest<Body>);
 impl Channel {
     /// Connects.
     pub async fn connect(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).await.unwrap();
+        Self::over(UnixStream::connect(path).await.unwrap()).await
+    }
+
+    /// Speaks HTTP/2 over a connection.
+    pub async fn over(stream: UnixStream) -> Self {
         let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
             .unwrap();

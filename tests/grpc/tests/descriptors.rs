@@ -4,13 +4,17 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
+use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
+use grpc_suite::peer::Channel;
 use grpc_suite::{Folder, PLENTY, Serving, call, client, close, connection, request, within};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nsm_api::connection::{Connection, Mechanism};
 use nsm_api::mechanism::NETNS_URL;
 use nsm_api::networkservice::NetworkServiceRequest;
+use nsm_api::networkservice::network_service_client::NetworkServiceClient;
 use nsm_chain::metadata::Store;
 use nsm_chain::test_util::{FailOn, Recorder, echo};
 use nsm_chain::{
@@ -98,6 +102,51 @@ async fn the_namespace_of_the_first_kernel_preference_comes_with_a_first_request
     assert_eq!(received(&seen.last()), Some(inode));
     let peer = seen.last().extensions.get::<Peer>().cloned().unwrap();
     assert_eq!(peer.unclaimed(), 0, "the one that is not chosen is closed");
+}
+
+/// A whole frame of HTTP/2 that says next to nothing: one byte more of window, for the connection.
+const WINDOW_UPDATE: [u8; 13] = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+#[tokio::test]
+async fn a_descriptor_may_come_behind_the_message_that_names_it() {
+    let folder = Folder::new();
+    let (_, inode) = netns(&folder, "pod");
+    let (above, below) = (Recorder::new(), Recorder::new());
+    let chain = ServiceBuilder::new()
+        .layer(above.clone())
+        .layer(RecvFdLayer::server())
+        .layer(below.clone())
+        .service(echo());
+    let _serving = Serving::chain(&folder.socket("s"), chain).await;
+    // A peer that is not made of the edge, and sends by hand.
+    let by_hand = std::os::unix::net::UnixStream::connect(folder.file("s")).unwrap();
+    by_hand.set_nonblocking(true).unwrap();
+    let stream = tokio::net::UnixStream::from_std(by_hand.try_clone().unwrap()).unwrap();
+    let channel = Channel::over(stream).await;
+    let mut peer = NetworkServiceClient::with_origin(channel, "http://localhost".parse().unwrap());
+
+    let asked = NetworkServiceRequest {
+        connection: Some(with_mechanism("a", &inode.to_string())),
+        ..NetworkServiceRequest::default()
+    };
+    let asked = tokio::spawn(async move { peer.request(asked).await });
+    while above.calls().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(below.calls().is_empty());
+    let pod = File::open(folder.file("pod")).unwrap();
+    let fds = [pod.as_raw_fd()];
+    let sent = sendmsg::<()>(
+        by_hand.as_raw_fd(),
+        &[IoSlice::new(&WINDOW_UPDATE)],
+        &[ControlMessage::ScmRights(&fds)],
+        MsgFlags::empty(),
+        None,
+    );
+    assert_eq!(sent, Ok(WINDOW_UPDATE.len()));
+
+    timeout(PLENTY, asked).await.unwrap().unwrap().unwrap();
+    assert_eq!(received(&below.last()), Some(inode));
 }
 
 #[tokio::test]
