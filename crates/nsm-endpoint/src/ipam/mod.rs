@@ -9,7 +9,8 @@
 //!   nothing is known here, but a client that returns brings the addresses that it has, and gets
 //!   them when they are free, in whatever order clients return. A client that was given addresses
 //!   and lost the answer, because a hop between died, comes again by another id: it is known by
-//!   the first segment of the path, and takes its pairs along.
+//!   the first segment of the path, and takes its pairs along. Two clients that share a name by
+//!   mistake end with pairs of their own once both have asked again.
 //! * **Exclusive.** No address is in two pairs, whatever clients bring, and however the groups
 //!   overlap. An address of the endpoint's prefixes that a client brings without having been given
 //!   it is removed from the context, with the route to it.
@@ -210,11 +211,14 @@ impl Addresses {
     }
 }
 
-/// The client whose connection it is, where its path does not begin here.
+/// The client whose connection it is: where its path begins.
 fn client(connection: &Connection) -> Option<Client> {
-    let path = connection.path.as_ref()?;
-    let first = path.path_segments.first()?;
-    (path.index > 0 && !first.id.is_empty()).then(|| Client {
+    let first = connection.path.as_ref()?.path_segments.first()?;
+    // Nobody in particular: whoever comes so would have the addresses of all who do.
+    if first.id.is_empty() {
+        return None;
+    }
+    Some(Client {
         name: first.name.clone(),
         id: first.id.clone(),
     })
@@ -251,5 +255,48 @@ struct Released {
 impl Drop for Released {
     fn drop(&mut self) {
         self.addresses.claims().release(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_api::connection::{Path, PathSegment};
+
+    #[test]
+    fn a_client_is_known_by_the_first_segment_of_its_path_if_that_has_an_id() {
+        let of = |name: &str, id: &str| {
+            let segment = PathSegment {
+                name: name.to_owned(),
+                id: id.to_owned(),
+                ..PathSegment::default()
+            };
+            let path = Path {
+                path_segments: vec![segment, PathSegment::default()],
+                ..Path::default()
+            };
+            client(&Connection {
+                path: Some(path),
+                ..Connection::default()
+            })
+        };
+
+        assert_eq!(of("nsc", "nsc-0"), of("nsc", "nsc-0"));
+        assert_ne!(of("nsc", "nsc-0"), of("nsc", "nsc-1"));
+        assert_ne!(of("nsc-a", "0"), of("nsc-b", "0"));
+        assert_eq!(of("nsc", ""), None);
+        assert_eq!(client(&Connection::default()), None);
+    }
+
+    #[test]
+    fn a_policy_is_read_in_any_case_and_shown_as_it_is_configured() {
+        for policy in [IpamPolicy::Polite, IpamPolicy::Strict] {
+            assert_eq!(policy.to_string().to_uppercase().parse(), Ok(policy));
+        }
+        let refusal = "loose".parse::<IpamPolicy>().unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "\"loose\" is no IPAM policy: there are polite and strict"
+        );
     }
 }

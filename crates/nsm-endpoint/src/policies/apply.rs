@@ -32,10 +32,9 @@ pub(super) fn apply(ip: &mut IpContext, policies: &[PolicyRoute], known: &Memory
         .filter(|address| !has_route(&ip.dst_routes, *address))
         .collect();
 
-    ip.src_ip_addrs.retain(|text| match address(text) {
-        Some(address) => !ours.contains(&address) || named.contains(&address),
-        None => true,
-    });
+    // Those that stay are added again below.
+    ip.src_ip_addrs
+        .retain(|text| address(text).is_none_or(|address| !ours.contains(&address)));
     let present: BTreeSet<IpAddr> = ip
         .src_ip_addrs
         .iter()
@@ -50,9 +49,9 @@ pub(super) fn apply(ip: &mut IpContext, policies: &[PolicyRoute], known: &Memory
     }
     ip.policies = policies.to_vec();
 
-    let (added, others) = named
+    let (others, added) = named
         .into_iter()
-        .partition(|address| ours.contains(address) || !present.contains(address));
+        .partition(|address| present.contains(address));
     Memory { added, others }
 }
 
