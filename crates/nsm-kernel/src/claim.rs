@@ -4,7 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::mark::{Mark, Ours, Side};
 use crate::service::Config;
-use crate::space::{Names, Space, Spaces};
+use crate::space::{Names, Owner, Space, Spaces};
 use crate::time::Time;
 use crate::wanted::{Wanted, client_names};
 use crate::work::{self, Leaving};
@@ -37,6 +37,8 @@ struct Place {
     space: Arc<Space>,
     name: String,
     leaving: Leaving,
+    /// Who has it. Without one, it is whoever comes for it.
+    owner: Option<Owner>,
 }
 
 impl Place {
@@ -105,7 +107,9 @@ impl Claims {
         }
         let mark = Mark::new(self.config.protocol, client.id(), &request.id);
         let mut wanted = Wanted::parse(connection, mark, endpoint.interface.as_deref())?;
-        let place = self.place(&client, &wanted);
+        let owner = former.as_ref().and_then(|former| former.place.owner);
+        let owner = owner.unwrap_or_else(Owner::new);
+        let place = self.place(&client, &wanted, owner);
         let mut claim = Claim::follow(former.as_ref(), place, wanted.mtu.is_some());
         if claim.mtu {
             wanted.mtu.get_or_insert(DEFAULT_MTU);
@@ -124,6 +128,7 @@ impl Claims {
         let ours = self.ours;
         blocking(names, move |names| {
             names.take(&name, &wanted.mark, had, space.netns.id())?;
+            names.own(&wanted.mark, owner);
             work::establish(&space.netns, &endpoint.netns, &wanted, ours, time)
         })
         .await?;
@@ -161,11 +166,12 @@ impl Claims {
             space: self.spaces.of(&client),
             name: name.unwrap_or_default(),
             leaving: Leaving { mark, unfinished },
+            owner: None,
         };
         leave(place).await
     }
 
-    fn place(&self, client: &Arc<Netns>, wanted: &Wanted) -> Place {
+    fn place(&self, client: &Arc<Netns>, wanted: &Wanted, owner: Owner) -> Place {
         let name = wanted.client.name().to_owned();
         let mac = wanted.client.hardware_address(&wanted.mark);
         Place {
@@ -175,6 +181,7 @@ impl Claims {
                 unfinished: Some((name.clone(), mac)),
             },
             name,
+            owner: Some(owner),
         }
     }
 
@@ -225,6 +232,14 @@ async fn leave(place: Place) -> Result<(), Error> {
     let work = async move {
         let names = Arc::clone(&place.space.turn).lock_owned().await;
         blocking(names, move |names| {
+            if !names.disown(&place.leaving.mark, place.owner) {
+                tracing::debug!(
+                    interface = place.name,
+                    netns = %place.space.netns.id(),
+                    "the client has come for its interface by another way, and so it stays"
+                );
+                return Ok(());
+            }
             names.release(&place.leaving.mark);
             work::remove(&place.space.netns, &place.leaving)
         })

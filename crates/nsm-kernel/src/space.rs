@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::mark::Mark;
 use nsm_netlink::{Namespace, Netns, NetnsId};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The namespaces that some connection is in. One is held as long as a connection remembers it.
@@ -47,11 +48,48 @@ pub struct Space {
     pub turn: Arc<tokio::sync::Mutex<Names>>,
 }
 
-/// Which connection holds which name.
+/// Which connection holds which name, and by which way each was asked for last.
 #[derive(Debug, Default)]
-pub struct Names(HashMap<String, Mark>);
+pub struct Names {
+    names: HashMap<String, Mark>,
+    owners: HashMap<Mark, Owner>,
+}
+
+/// A way by which a client asks for its connection: one connection of the chain.
+///
+/// A client that was restarted has forgotten its path, and comes for the same interface as another
+/// connection of the chain. When the time of the former is over, the interface is not its own any
+/// more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner(u64);
+
+impl Owner {
+    /// One that there was not before.
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 impl Names {
+    /// What the connection of that mark has belongs to this owner from now on.
+    pub fn own(&mut self, mark: &Mark, owner: Owner) {
+        self.owners.insert(mark.clone(), owner);
+    }
+
+    /// Whether what the connection of that mark has is the owner's to be removed, as far as is
+    /// known. It belongs to nobody then. Who does not say who he is comes from the client itself.
+    pub fn disown(&mut self, mark: &Mark, owner: Option<Owner>) -> bool {
+        if let (Some(owner), Some(now)) = (owner, self.owners.get(mark))
+            && owner != *now
+        {
+            return false;
+        }
+        self.owners.remove(mark);
+        true
+    }
+
     /// Gives a connection a name, and takes from it the one that it had.
     ///
     /// Whoever asks for it anew gets it, for two that swap names, and one that returns under
@@ -67,7 +105,7 @@ impl Names {
         had: bool,
         netns: NetnsId,
     ) -> Result<(), Error> {
-        match self.0.get(name) {
+        match self.names.get(name) {
             Some(holder) if holder != mark && had => {
                 return Err(Error::Taken {
                     name: name.to_owned(),
@@ -78,13 +116,13 @@ impl Names {
             _ => {}
         }
         self.release(mark);
-        self.0.insert(name.to_owned(), mark.clone());
+        self.names.insert(name.to_owned(), mark.clone());
         Ok(())
     }
 
     /// Gives back the name of a connection.
     pub fn release(&mut self, mark: &Mark) {
-        self.0.retain(|_, holder| holder != mark);
+        self.names.retain(|_, holder| holder != mark);
     }
 }
 
@@ -109,6 +147,21 @@ mod tests {
 
         names.take("nsm-1", &mark("a"), true, NETNS).unwrap();
         names.take("nsm-0", &mark("b"), true, NETNS).unwrap();
+    }
+
+    #[test]
+    fn whoever_came_for_it_last_has_it_and_nobody_else_removes_it() {
+        let mut names = Names::default();
+        let (ghost, live) = (Owner::new(), Owner::new());
+        names.own(&mark("nsc-0"), ghost);
+        names.own(&mark("nsc-0"), live);
+
+        assert!(!names.disown(&mark("nsc-0"), Some(ghost)));
+        assert!(names.disown(&mark("nsc-0"), Some(live)));
+        assert!(names.disown(&mark("nsc-0"), Some(ghost)), "nobody has it");
+
+        names.own(&mark("nsc-0"), live);
+        assert!(names.disown(&mark("nsc-0"), None), "the client says so");
     }
 
     #[test]
