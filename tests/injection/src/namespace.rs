@@ -122,6 +122,12 @@ impl Place {
         .collect()
     }
 
+    /// The interfaces that the IPv4 routes of a table leave by.
+    pub fn leaves_by(&self, table: u32) -> Vec<u32> {
+        let routes = self.kernel().routes(Family::V4, table..=table).unwrap();
+        routes.items.iter().filter_map(Route::dev).collect()
+    }
+
     /// The neighbours that an interface was told, each with its hardware address.
     pub fn neighbours(&self, name: &str) -> Vec<(String, [u8; 6])> {
         let index = self.interface(name).index;
@@ -209,7 +215,8 @@ impl Place {
     }
 
     /// Whether a datagram comes from one address here to another there, and one back. What is sent
-    /// in the instant before the kernel has noticed the carrier is lost, and sent again.
+    /// in the instant before the kernel has noticed the carrier is lost, and sent again; ARP does that
+    /// once a second. An IPv6 address that waits for duplicates cannot be bound at all.
     pub fn talks_to(&self, own: &str, there: &Self, other: &str) -> bool {
         let bind = |place: &Self, address: &str| {
             let address: IpAddr = address.parse().unwrap();
@@ -221,7 +228,7 @@ impl Place {
         };
         let (here, far) = (bind(self, own), bind(there, other));
         let mut buffer = [0; 8];
-        let end = Instant::now() + Duration::from_secs(1);
+        let end = Instant::now() + Duration::from_secs(4);
         while Instant::now() < end {
             here.send_to(b"ping", far.local_addr().unwrap()).unwrap();
             let Ok((_, from)) = far.recv_from(&mut buffer) else {

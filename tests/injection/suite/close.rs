@@ -12,6 +12,7 @@ crate::cases![
     a_close_that_a_new_forwarder_gets_finds_what_the_old_one_made,
     a_close_takes_no_other_connections_interface,
     a_namespace_is_held_no_longer_than_its_connections,
+    hundreds_of_refreshes_and_reconnects_leave_no_descriptor,
 ];
 
 async fn a_close_leaves_nothing_in_either_namespace() {
@@ -138,4 +139,23 @@ async fn a_namespace_is_held_no_longer_than_its_connections() {
         "{}",
         world.pod.others_holding()
     );
+}
+
+async fn hundreds_of_refreshes_and_reconnects_leave_no_descriptor() {
+    let world = World::new();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    // What the process opens once is open from here on.
+    let mut client = world.connected("nsc-0", "nsm-1", 1).await;
+    client.close(&world.forwarder).await.unwrap();
+    let before = descriptors();
+
+    for _ in 0..20 {
+        for _ in 0..10 {
+            client.request(&world.forwarder).await.unwrap();
+        }
+        client.close(&world.forwarder).await.unwrap();
+    }
+
+    assert_eq!(descriptors(), before);
+    assert_eq!(world.forwarder.connections(), 0);
 }

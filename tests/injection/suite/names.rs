@@ -1,6 +1,6 @@
 //! Names of interfaces: changed, swapped, taken over, and those of others.
 
-use crate::world::World;
+use crate::world::{World, policy};
 use injection_suite::{Client, Forwarder};
 use nsm_chain::ErrorKind;
 use nsm_netlink::{Namespace, VethEnd};
@@ -23,7 +23,10 @@ async fn another_name_for_a_living_connection_leaves_nothing_of_the_old_one() {
     let world = World::new();
     world.pod.plug_eth0();
     let others = world.pod.snapshot();
-    let mut client = world.connected("nsc-0", "nsm-0", 1).await;
+    let mut client = world.client("nsc-0", "nsm-0", 1);
+    world.change_ip("nsc-0", |ip| ip.policies = vec![policy("172.16.1.2/32")]);
+    client.request(&world.forwarder).await.unwrap();
+    let rules = world.pod.snapshot().rules;
 
     client.rename("nsm-9");
     client.request(&world.forwarder).await.unwrap();
@@ -35,11 +38,13 @@ async fn another_name_for_a_living_connection_leaves_nothing_of_the_old_one() {
         ["172.16.1.2/32", "2001:db8:1::2/128"]
     );
     assert_eq!(world.pod.routes("nsm-9").len(), 4);
-    assert!(
-        world
-            .pod
-            .talks_to("172.16.1.2", &world.endpoint, "172.16.1.1")
-    );
+    let by = world.pod.leaves_by(20_000);
+    assert_eq!(by, [world.pod.interface("nsm-9").index]);
+    assert_eq!(world.pod.snapshot().rules, rules);
+    let talks = world
+        .pod
+        .talks_to("172.16.1.2", &world.endpoint, "172.16.1.1");
+    assert!(talks);
     client.close(&world.forwarder).await.unwrap();
     assert_eq!(world.pod.snapshot(), others);
 }

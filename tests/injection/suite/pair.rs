@@ -6,6 +6,7 @@ use nsm_api::connection::Mechanism;
 use nsm_api::connectioncontext::EthernetContext;
 use nsm_chain::ErrorKind;
 use nsm_netlink::{Namespace, Netns, Peer};
+use tokio::task::JoinSet;
 
 crate::cases![
     a_first_request_makes_one_pair_between_both_namespaces,
@@ -20,6 +21,7 @@ crate::cases![
     every_group_may_ping_or_where_the_kernel_refuses_our_own,
     policies_stand_above_the_interface_and_go_before_it,
     two_ends_in_one_namespace_are_refused,
+    many_clients_come_to_one_endpoint_at_once,
 ];
 
 async fn a_first_request_makes_one_pair_between_both_namespaces() {
@@ -258,4 +260,36 @@ async fn two_ends_in_one_namespace_are_refused() {
             .contains("same network namespace")
     );
     assert!(world.pod.names().is_empty());
+}
+
+async fn many_clients_come_to_one_endpoint_at_once() {
+    let world = World::new();
+    let pods: Vec<Place> = (0..4).map(|_| Place::new()).collect();
+    let mut requests = JoinSet::new();
+    for n in 0..16_u8 {
+        let mut client = world.client(&format!("nsc-{n}"), &format!("nsm-{n}"), n + 1);
+        client.move_to(&pods[usize::from(n) % pods.len()]);
+        let forwarder = world.forwarder.clone();
+        requests.spawn(async move {
+            client.request(&forwarder).await.unwrap();
+            client
+        });
+    }
+    let clients = requests.join_all().await;
+
+    assert_eq!(world.endpoint.names().len(), 16);
+    for n in 0..16_usize {
+        let (pod, name) = (&pods[n % pods.len()], format!("nsm-{n}"));
+        assert_eq!(pod.addresses(&name).len(), 2, "{name}");
+        let (own, other) = (format!("172.16.{}.2", n + 1), format!("172.16.{}.1", n + 1));
+        assert!(pod.talks_to(&own, &world.endpoint, &other), "{name}");
+    }
+    let mut closes = JoinSet::new();
+    for client in clients {
+        let forwarder = world.forwarder.clone();
+        closes.spawn(async move { client.close(&forwarder).await.unwrap() });
+    }
+    closes.join_all().await;
+    assert!(world.endpoint.names().is_empty());
+    assert_eq!(world.forwarder.namespaces_held(), 0);
 }
