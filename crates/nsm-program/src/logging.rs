@@ -15,6 +15,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing::{Subscriber, info, warn};
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Registry, fmt, reload};
@@ -53,11 +54,12 @@ pub struct Level {
 
 type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// What takes all events and spans of the process, and what sets its level. Spans go to the tracer,
-/// if there is one.
+/// What takes all events and spans of the process, and what sets its level. Lines go to the writer,
+/// spans to the tracer, if there is one.
 pub fn subscriber(
     level: LogLevel,
     format: LogFormat,
+    writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
     tracer: Option<SdkTracer>,
 ) -> (
     impl Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -74,7 +76,7 @@ pub fn subscriber(
             .with_tracked_inactivity(false);
         layers.push(layer.with_filter(spans).boxed());
     }
-    let text = fmt::layer().with_writer(io::stderr);
+    let text = fmt::layer().with_writer(writer);
     layers.push(match format {
         LogFormat::Text => {
             let text = text.with_ansi(io::stderr().is_terminal());
@@ -93,7 +95,7 @@ pub fn subscriber(
     (tracing_subscriber::registry().with(layers), level)
 }
 
-/// Makes a [`subscriber`] that of the process.
+/// Makes a [`subscriber`] that writes to standard error that of the process.
 ///
 /// # Errors
 ///
@@ -103,7 +105,7 @@ pub fn install(
     format: LogFormat,
     tracer: Option<SdkTracer>,
 ) -> Result<Level, SetGlobalDefaultError> {
-    let (subscriber, level) = subscriber(level, format, tracer);
+    let (subscriber, level) = subscriber(level, format, io::stderr, tracer);
     tracing::subscriber::set_global_default(subscriber)?;
     Ok(level)
 }
@@ -121,26 +123,32 @@ impl Level {
         self.set(self.configured);
     }
 
-    /// Obeys SIGUSR1 and SIGUSR2, and never ends.
+    /// Catches SIGUSR1 and SIGUSR2. What is given obeys them, and never ends.
     ///
     /// # Errors
     ///
-    /// That of the system, if the signals cannot be caught.
-    pub async fn obey_signals(self) -> io::Result<()> {
+    /// That of the system, if the signals cannot be caught: they end the process then.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with I/O.
+    pub fn catch_signals(self) -> io::Result<impl Future<Output = ()> + Send> {
         let mut everything = signal(SignalKind::user_defined1())?;
         let mut configured = signal(SignalKind::user_defined2())?;
-        loop {
-            tokio::select! {
-                _ = everything.recv() => {
-                    self.set(LogLevel::Trace);
-                    warn!("SIGUSR1: everything is logged");
-                }
-                _ = configured.recv() => {
-                    info!("SIGUSR2: logging at the level of the setting");
-                    self.reset();
+        Ok(async move {
+            loop {
+                tokio::select! {
+                    _ = everything.recv() => {
+                        self.set(LogLevel::Trace);
+                        warn!("SIGUSR1: everything is logged");
+                    }
+                    _ = configured.recv() => {
+                        self.reset();
+                        info!("SIGUSR2: logged is what the setting says");
+                    }
                 }
             }
-        }
+        })
     }
 }
 

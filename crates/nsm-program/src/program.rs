@@ -176,20 +176,19 @@ async fn run<P: Program>(Configured { config, unknown }: Configured<P>) -> ExitC
     if let Some(address) = telemetry.prometheus() {
         info!(%address, "metrics are at /metrics");
     }
-    let signals = match Signals::catch() {
-        Ok(signals) => signals,
+    let (trigger, shutdown) = Shutdown::new();
+    // Caught before the work begins: until then any of them ends the process.
+    let caught = Signals::catch().and_then(|signals| Ok((signals, level.catch_signals()?)));
+    match caught {
+        Ok((signals, levels)) => {
+            tokio::spawn(signals.obey(trigger));
+            tokio::spawn(levels);
+        }
         Err(error) => {
             error!(%error, "signals cannot be caught");
             return ExitCode::FAILURE;
         }
-    };
-    let (trigger, shutdown) = Shutdown::new();
-    tokio::spawn(signals.obey(trigger));
-    tokio::spawn(async move {
-        if let Err(error) = level.obey_signals().await {
-            warn!(%error, "SIGUSR1 and SIGUSR2 cannot be caught");
-        }
-    });
+    }
 
     let within = config.shutdown_timeout();
     let (status, left) = end_in_time(config.run(shutdown.clone()), shutdown, within).await;

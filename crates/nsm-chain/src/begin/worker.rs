@@ -7,7 +7,7 @@ use nsm_api::connection::{Connection, State};
 use nsm_api::networkservice::NetworkServiceRequest;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tracing::{Instrument, info, warn};
+use tracing::{Instrument, Span, info, warn};
 
 use super::Settings;
 use super::below::{Below, OnFailure};
@@ -65,14 +65,14 @@ impl<S: NetworkService> Worker<S> {
                 reply,
                 span,
             } => {
-                let work = async { send(reply, self.call(*call, budget).await) };
-                work.instrument(span).await;
+                let answer = self.call(*call, budget).instrument(span.clone()).await;
+                send(reply, answer, span);
             }
             // An event that nobody waits for any more has been taken back.
             Job::Event { reply, .. } if reply.is_closed() => {}
             Job::Event { event, reply, span } => {
-                let work = async { send(reply, self.event(event).await) };
-                work.instrument(span).await;
+                let answer = self.event(event).instrument(span.clone()).await;
+                send(reply, answer, span);
             }
         }
     }
@@ -194,8 +194,19 @@ fn ran_out_of_time(error: &Error) -> bool {
 }
 
 /// Hands an answer to whoever waits for it. An error that nobody waits for ends here.
-fn send<T>(reply: oneshot::Sender<Result<T, Error>>, answer: Result<T, Error>) {
-    if let Err(Err(error)) = reply.send(answer) {
+fn send<T>(reply: oneshot::Sender<Result<T, Error>>, answer: Result<T, Error>, span: Span) {
+    if reply.is_closed() {
+        return span.in_scope(|| nobody_waits(answer));
+    }
+    // The process may end on the answer, and what is open then is in no trace.
+    drop(span);
+    if let Err(answer) = reply.send(answer) {
+        nobody_waits(answer);
+    }
+}
+
+fn nobody_waits<T>(answer: Result<T, Error>) {
+    if let Err(error) = answer {
         warn!(error = %error.report(), "failed after the caller had gone");
     }
 }

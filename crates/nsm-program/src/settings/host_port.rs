@@ -13,7 +13,7 @@ pub struct HostPort {
 }
 
 /// Where to listen: nowhere (the empty text), or at a host's address and a port. Without a host,
-/// as in `:8081`, it is every address.
+/// as in `:8081`, it is every address; port 0 is any that is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ListenOn(Option<HostPort>);
 
@@ -71,7 +71,7 @@ fn read(text: &str) -> Result<HostPort, HostPortError> {
     let (host, port) = text.rsplit_once(':').ok_or(HostPortError::NoPort)?;
     let number = match port.parse() {
         // `+1` is a number for the parser.
-        Ok(number) if number > 0 && port.bytes().all(|digit| digit.is_ascii_digit()) => number,
+        Ok(number) if port.bytes().all(|digit| digit.is_ascii_digit()) => number,
         _ => {
             let port = port.to_owned();
             return Err(HostPortError::Port { port });
@@ -105,6 +105,10 @@ impl FromStr for HostPort {
         let read = read(text)?;
         if read.host.is_empty() {
             return Err(HostPortError::NoHost);
+        }
+        if read.port == 0 {
+            let port = read.port.to_string();
+            return Err(HostPortError::Port { port });
         }
         Ok(read)
     }
@@ -187,5 +191,6 @@ mod tests {
         let everywhere: ListenOn = ":8081".parse().unwrap();
         assert_eq!(everywhere.get().map(HostPort::host), Some(""));
         assert_eq!(everywhere.to_string(), ":8081");
+        assert!("localhost:0".parse::<ListenOn>().is_ok());
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use opentelemetry::global;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{ExporterBuildError, MetricExporter, SpanExporter};
+use opentelemetry_otlp::{ExporterBuildError, MetricExporter, RetryPolicy, SpanExporter};
 use opentelemetry_otlp::{WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkError;
@@ -196,16 +196,19 @@ fn exporters(
         collector: collector.clone(),
         source,
     };
+    // A try that fails is not repeated: what comes next is a try, too, and an end must not wait.
     let spans = SpanExporter::builder()
         .with_tonic()
         .with_channel(channel.clone())
         .with_timeout(EXPORT_TIMEOUT)
+        .with_retry_policy(RetryPolicy::disabled())
         .build()
         .map_err(failed)?;
     let metrics = MetricExporter::builder()
         .with_tonic()
         .with_channel(channel)
         .with_timeout(EXPORT_TIMEOUT)
+        .with_retry_policy(RetryPolicy::disabled())
         .build()
         .map_err(failed)?;
     let watch = Collector::new(collector.clone());
