@@ -1,0 +1,163 @@
+//! What the endpoint can be told.
+
+use std::path::PathBuf;
+
+use nsm_endpoint::{CidrGroups, IpamPolicy};
+use nsm_grpc::Address;
+use nsm_program::Observability;
+use nsm_program::settings::{GoDuration, List, positive};
+
+/// An endpoint of the Network Service Mesh: gives each client an interface, addresses, and policies
+/// from a file
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "nse", version)]
+pub struct Config {
+    /// The name of this endpoint in the path of every connection; it should be the same after a
+    /// restart
+    #[arg(
+        long,
+        env = "NSM_NAME",
+        value_name = "NAME",
+        default_value = "icmp-server"
+    )]
+    pub name: String,
+
+    /// Where the forwarder finds this endpoint
+    //
+    // The mesh's Go endpoints make a socket of a random name and tell the registry. As long as a
+    // forwarder finds endpoints by a list of its own, the name has to be one that can be listed,
+    // and the same after a restart. The variable is that of the mesh's other servers.
+    #[arg(
+        long,
+        env = "NSM_LISTEN_ON",
+        value_name = "URL",
+        default_value = "unix:///var/lib/networkservicemesh/nse.io.sock"
+    )]
+    pub listen_on: Address,
+
+    /// The network services that are offered
+    #[arg(
+        long,
+        env = "NSM_SERVICE_NAMES",
+        value_name = "NAME,...",
+        default_value = "icmp-responder"
+    )]
+    pub service_names: List<String>,
+
+    /// What connections carry: ETHERNET or IP
+    #[arg(
+        long,
+        env = "NSM_PAYLOAD",
+        value_name = "PAYLOAD",
+        default_value = "ETHERNET"
+    )]
+    pub payload: String,
+
+    /// The prefixes that addresses come from; each client gets a pair of each group: one prefix,
+    /// or several in brackets
+    #[arg(
+        long,
+        env = "NSM_CIDR_PREFIX",
+        value_name = "PREFIX,[PREFIX,...],...",
+        default_value = "169.254.0.0/16"
+    )]
+    pub cidr_prefix: CidrGroups,
+
+    /// What becomes of other addresses and routes that a client brings: with polite they stay, with
+    /// strict they go
+    #[arg(
+        long,
+        env = "NSM_IPAM_POLICY",
+        value_name = "POLICY",
+        default_value = "polite"
+    )]
+    pub ipam_policy: IpamPolicy,
+
+    /// The file with the policies, in YAML; without it there are none
+    #[arg(
+        long,
+        env = "NSM_PBR_CONFIG_PATH",
+        value_name = "FILE",
+        default_value = "/etc/policy-based-routing/config.yaml"
+    )]
+    pub pbr_config_path: PathBuf,
+
+    /// How long a call may take that does not say so itself
+    #[arg(
+        long,
+        env = "NSM_REQUEST_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = positive
+    )]
+    pub request_timeout: GoDuration,
+
+    /// How long this endpoint stands for a connection that is not asked for again
+    #[arg(
+        long,
+        env = "NSM_MAX_TOKEN_LIFETIME",
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = positive
+    )]
+    pub max_token_lifetime: GoDuration,
+
+    /// What can be seen of it.
+    #[command(flatten)]
+    pub observability: Observability,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_program::command::{Asked, omissions, read};
+    use std::ffi::OsString;
+
+    fn asked(arguments: &[&str]) -> Asked<Config> {
+        let arguments = ["nse"].iter().chain(arguments).map(OsString::from);
+        read(arguments, [])
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_a_flag_and_a_help() {
+        assert_eq!(omissions::<Config>(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_set_is_what_is_printed() {
+        let arguments = [
+            "--cidr-prefix=172.16.1.0/24,[fd00:1::/64]",
+            "--ipam-policy=Strict",
+            "--print-config",
+        ];
+        let Asked::Print(text) = asked(&arguments) else {
+            panic!("not printed");
+        };
+        for line in [
+            "NSM_NAME=icmp-server",
+            "NSM_CIDR_PREFIX=172.16.1.0/24,[fd00:1::/64]",
+            "NSM_IPAM_POLICY=Strict",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_refused_in_one_line() {
+        for (argument, words) in [
+            ("--listen-on=/run/nse.sock", "unix:///path"),
+            ("--cidr-prefix=172.16.1.0/32", "need two"),
+            ("--ipam-policy=rude", "polite and strict"),
+            ("--request-timeout=0", "more than zero"),
+        ] {
+            match asked(&[argument]) {
+                Asked::Refused(reason) => {
+                    assert!(reason.starts_with("nse: NSM_"), "{reason}");
+                    assert!(reason.contains(words), "{reason}");
+                    assert!(!reason.contains('\n'), "{reason}");
+                }
+                other => panic!("{argument}: {other:?}"),
+            }
+        }
+    }
+}
