@@ -1,0 +1,113 @@
+//! The whole forwarder, from top to bottom as a call passes it.
+//!
+//! What an element does before it calls the one below happens on the way down, what it does after
+//! that on the way up: the interfaces of `kernel` stand before `policyroute` makes rules that lead
+//! to them, and on a close the rules go before the interfaces do.
+
+use nsm_chain::begin::AnswerLayer;
+use nsm_chain::metadata::Store;
+use nsm_chain::token::Unsigned;
+use nsm_chain::{
+    BeginLayer, BoxNetworkService, DeadlineLayer, MetadataLayer, Side, TimeoutLayer, TokenLayer,
+    TraceLayer, UpdatePathLayer,
+};
+use nsm_grpc::{Connect, ReceivedFd, RecvFdLayer};
+use nsm_kernel::{EndpointLayer, KernelLayer, ReceivedNetnsLayer};
+use nsm_netlink::{Namespace, Netns};
+use nsm_policyroute::{PolicyRouteLayer, ReceivedNamespace};
+use nsm_program::TraceContextLayer;
+use tower::ServiceBuilder;
+
+use crate::discover::{DiscoverLayer, StaticMap};
+use crate::mechanism::MechanismLayer;
+use crate::standing::StandingLayer;
+use crate::{Config, Error};
+
+/// What the forwarder does with a call, and which connections stand by it.
+#[derive(Debug)]
+pub struct Forwarder {
+    /// The chain.
+    pub chain: BoxNetworkService,
+    /// The connections that stand.
+    pub standing: StandingLayer,
+}
+
+impl Forwarder {
+    /// A forwarder that remembers nothing, as after a restart.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot tell where it is. Nothing is touched.
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        // Once, before there is any work: threads that work are in other namespaces at times.
+        let own = Netns::current()?.id();
+        let token = Unsigned::new(&config.name, config.max_token_lifetime.get());
+        let standing = StandingLayer::default();
+        let policies = config.policy_route.then(|| {
+            PolicyRouteLayer::new(ReceivedNamespace::<Netns>::except(own), config.policies())
+        });
+        let kernel = nsm_kernel::Config::new(config.route_protocol);
+        let kernel = KernelLayer::new(kernel).map_err(Error::Kernel)?;
+        let map = StaticMap::new(config.endpoints.clone().into_inner());
+
+        let chain = ServiceBuilder::new()
+            // Hides the chain's type from the server.
+            .layer(BoxNetworkService::layer())
+            // The caller's trace, before there is a span of ours.
+            .layer(TraceContextLayer::new(Side::Server))
+            // Sees every call with all that happens to it, and logs its error, once.
+            .layer(TraceLayer)
+            // The caller waits no longer than he says. What begin has started goes on.
+            .layer(DeadlineLayer::new(config.request_timeout.get()))
+            // Gives the connection its id of this hop, by which begin tells connections apart.
+            .layer(UpdatePathLayer::new(config.name.as_str()))
+            // From here on: one call at a time for a connection, each goes to its end, and a first
+            // request that fails is undone.
+            .layer(BeginLayer::new(Side::Server))
+            // Until when the client stands for the connection, and we do.
+            .layer(TokenLayer::new(Side::Server, token.clone()))
+            // Elements below remember things of a connection: of the client's side, and of the
+            // endpoint's. One begin is above both, so that both are remembered and forgotten at once.
+            .layer(MetadataLayer::new(Side::Server))
+            .layer(MetadataLayer::new(Side::Client))
+            // Below the tokens: closes what the client has not asked for again in time.
+            .layer(TimeoutLayer::new())
+            // Which connections there are, for an end that closes them.
+            .layer(standing.clone())
+            // The client's namespace: the descriptor that came with the call, ...
+            .layer(RecvFdLayer::server())
+            // ... if it is one of a network namespace, and not our own: that one is the node's.
+            .layer(
+                ReceivedNetnsLayer::new(|extensions| {
+                    extensions.get().map(|ReceivedFd(fd)| fd.clone())
+                })
+                .except(own),
+            )
+            // Where the endpoint is. Above all that writes: for an unknown service nothing is written.
+            .layer(DiscoverLayer::new(map))
+            // Rules and tables of the client, for the answer's policies. Above the interfaces: they
+            // must stand for a route to lead to them, and on a close they go last.
+            .option_layer(policies)
+            // The pair of interfaces, born in the two namespaces, with all that stands on it:
+            // addresses, routes, neighbours, MTU.
+            .layer(kernel)
+            // Above this the mechanism is the client's, below it is the endpoint's.
+            .layer(MechanismLayer)
+            // The endpoint's namespace: the descriptor that came with the answer.
+            .layer(
+                EndpointLayer::new(|store: &Store| store.get().map(|ReceivedFd(fd)| fd))
+                    .except(own),
+            )
+            .layer(RecvFdLayer::client())
+            // Until when we stand for the connection, for the endpoint to know.
+            .layer(TokenLayer::new(Side::Client, token))
+            // What the endpoint answered, for the close of a request that fails above.
+            .layer(AnswerLayer)
+            // Our span, for the endpoint to hang its own on. Below all spans.
+            .layer(TraceContextLayer::new(Side::Client))
+            // One transport for each endpoint. Our own name is in the path already, and no namespace
+            // of ours goes out, so that a client chain has no more than this.
+            .service(Connect::by_next_hop(config.dial_timeout.get()));
+        Ok(Self { chain, standing })
+    }
+}

@@ -1,0 +1,236 @@
+//! What the forwarder can be told.
+
+use std::num::NonZeroU8;
+
+use nsm_grpc::Address;
+use nsm_netlink::{Owner, TableRange};
+use nsm_program::Observability;
+use nsm_program::settings::{GoDuration, Map, parse_bool, positive};
+
+/// A forwarder of the Network Service Mesh: joins clients and endpoints with kernel interfaces, and
+/// installs the endpoints' policies
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "forwarder", version)]
+pub struct Config {
+    /// The name of this forwarder in the path of every connection; it should be the same after a
+    /// restart
+    #[arg(
+        long,
+        env = "NSM_NAME",
+        value_name = "NAME",
+        default_value = "forwarder"
+    )]
+    pub name: String,
+
+    /// Where clients find this forwarder
+    //
+    // Where a client looks for the mesh by default: without a manager between them, this is it.
+    #[arg(
+        long,
+        env = "NSM_LISTEN_ON",
+        value_name = "URL",
+        default_value = "unix:///var/lib/networkservicemesh/nsm.io.sock"
+    )]
+    pub listen_on: Address,
+
+    /// Where the endpoint of each network service is
+    #[arg(
+        long,
+        env = "NSM_ENDPOINTS",
+        value_name = "SERVICE=URL,...",
+        default_value = ""
+    )]
+    pub endpoints: Map<Address, '='>,
+
+    /// How long one attempt to reach an endpoint may take
+    //
+    // A manager's default for the same. The Go forwarder has 50ms, which a machine at work can
+    // take to its first word.
+    #[arg(
+        long,
+        env = "NSM_DIAL_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "750ms",
+        value_parser = positive
+    )]
+    pub dial_timeout: GoDuration,
+
+    /// How long a call may take that does not say so itself, and all closes at the end
+    #[arg(
+        long,
+        env = "NSM_REQUEST_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = positive
+    )]
+    pub request_timeout: GoDuration,
+
+    /// How long this forwarder stands for a connection that is not asked for again
+    //
+    // A manager's default: it is what an endpoint goes by, and the Go forwarder, which has 24h,
+    // has a manager between itself and the endpoint.
+    #[arg(
+        long,
+        env = "NSM_MAX_TOKEN_LIFETIME",
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = positive
+    )]
+    pub max_token_lifetime: GoDuration,
+
+    /// Whether all connections are closed at the end, instead of being left to a successor
+    #[arg(
+        long,
+        env = "NSM_CLOSE_ON_EXIT",
+        value_name = "BOOL",
+        default_value = "false",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_parser = parse_bool,
+    )]
+    pub close_on_exit: bool,
+
+    /// The rtnetlink protocol number that marks what is ours in a pod; a second forwarder on a node
+    /// needs one of its own
+    #[arg(
+        long,
+        env = "NSM_ROUTE_PROTOCOL",
+        value_name = "1-255",
+        default_value = "78"
+    )]
+    pub route_protocol: NonZeroU8,
+
+    /// Whether policies become rules and routing tables of clients
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE",
+        value_name = "BOOL",
+        default_value = "true",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_parser = parse_bool,
+        help_heading = "Policies"
+    )]
+    pub policy_route: bool,
+
+    /// The routing tables that policies get
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE_TABLES",
+        value_name = "FIRST-LAST",
+        default_value = "20000-24999",
+        help_heading = "Policies"
+    )]
+    pub policy_route_tables: TableRange,
+
+    /// How long a rule of ours that nobody asks for stays once it is dead
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE_GRACE",
+        value_name = "DURATION",
+        default_value = "15m",
+        help_heading = "Policies"
+    )]
+    pub policy_route_grace: GoDuration,
+
+    /// Whether a policy's traffic is refused while its interface is gone, instead of leaving by
+    /// another one
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE_FAIL_CLOSED",
+        value_name = "BOOL",
+        default_value = "false",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_parser = parse_bool,
+        help_heading = "Policies"
+    )]
+    pub policy_route_fail_closed: bool,
+
+    /// What can be seen of it.
+    #[command(flatten)]
+    pub observability: Observability,
+}
+
+impl Config {
+    /// The settings of the policies' middleware.
+    pub fn policies(&self) -> nsm_policyroute::Config {
+        let owner = Owner {
+            protocol: self.route_protocol,
+            tables: self.policy_route_tables,
+        };
+        nsm_policyroute::Config {
+            grace: self.policy_route_grace.get(),
+            fail_closed: self.policy_route_fail_closed,
+            ..nsm_policyroute::Config::new(owner)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_program::command::{Asked, omissions, read};
+    use std::ffi::OsString;
+
+    fn asked(arguments: &[&str]) -> Asked<Config> {
+        let arguments = ["forwarder"].iter().chain(arguments).map(OsString::from);
+        read(arguments, [])
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_a_flag_and_a_help() {
+        assert_eq!(omissions::<Config>(), [""; 0]);
+    }
+
+    #[test]
+    fn policies_are_installed_and_connections_left_if_nothing_else_is_said() {
+        let Asked::Run(configured) = asked(&[]) else {
+            panic!("not configured");
+        };
+        let config = configured.config;
+        assert!(config.policy_route && !config.close_on_exit);
+        let owner = config.policies().owner;
+        assert_eq!(owner.protocol.get(), 78);
+        assert_eq!(owner.tables.to_string(), "20000-24999");
+    }
+
+    #[test]
+    fn endpoints_are_a_map_of_services_and_addresses() {
+        let Asked::Run(configured) =
+            asked(&["--endpoints=a=unix:///run/a.sock, b@c=tcp://10.0.0.1:5001"])
+        else {
+            panic!("not configured");
+        };
+        let endpoints = configured.config.endpoints.into_inner();
+        assert_eq!(endpoints["a"].to_string(), "unix:///run/a.sock");
+        assert_eq!(endpoints["b@c"].to_string(), "tcp://10.0.0.1:5001");
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_refused_in_one_line() {
+        for (argument, words) in [
+            ("--endpoints=a", "key=value"),
+            ("--endpoints=a=b", "is no address"),
+            ("--endpoints=a=unix:///1,a=unix:///2", "twice"),
+            ("--route-protocol=0", "zero"),
+            ("--policy-route=maybe", "neither true"),
+            ("--policy-route-tables=253-254", "253"),
+        ] {
+            match asked(&[argument]) {
+                Asked::Refused(reason) => {
+                    assert!(reason.starts_with("forwarder: NSM_"), "{reason}");
+                    assert!(reason.contains(words), "{reason}");
+                    assert!(!reason.contains('\n'), "{reason}");
+                }
+                other => panic!("{argument}: {other:?}"),
+            }
+        }
+    }
+}
