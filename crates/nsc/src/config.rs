@@ -1,0 +1,219 @@
+//! What the client can be told.
+
+use std::num::NonZeroU8;
+
+use nsm_api::mechanism::KERNEL;
+use nsm_grpc::Address;
+use nsm_netlink::{Owner, TableRange};
+use nsm_program::Observability;
+use nsm_program::settings::{GoDuration, List, ListError, Map, ServiceUrl, ServiceUrlError};
+use nsm_program::settings::{parse_bool, positive};
+use thiserror::Error;
+
+/// A client of the Network Service Mesh: asks for the connections of its pod, keeps them as long as
+/// it runs, and closes them at its end
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "nsc", version)]
+pub struct Config {
+    /// The name of this client; its connections are NAME-0, NAME-1, ... and find what they had
+    /// after a restart if it is the same
+    #[arg(long, env = "NSM_NAME", value_name = "NAME", default_value = "nsc")]
+    pub name: String,
+
+    /// Where the forwarder is
+    #[arg(
+        long,
+        env = "NSM_CONNECT_TO",
+        value_name = "URL",
+        default_value = "unix:///var/lib/networkservicemesh/nsm.io.sock"
+    )]
+    pub connect_to: Address,
+
+    /// What to connect to: [kernel://]SERVICE[@DOMAIN][/INTERFACE][?LABEL=VALUE&...]
+    #[arg(
+        long,
+        env = "NSM_NETWORK_SERVICES",
+        value_name = "URL,...",
+        value_parser = services
+    )]
+    pub network_services: List<ServiceUrl>,
+
+    /// Labels of all connections; those of a URL come before them
+    #[arg(
+        long,
+        env = "NSM_LABELS",
+        value_name = "KEY:VALUE,...",
+        default_value = ""
+    )]
+    pub labels: Map,
+
+    /// How long one attempt to reach the forwarder may take
+    #[arg(
+        long,
+        env = "NSM_DIAL_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "5s",
+        value_parser = positive
+    )]
+    pub dial_timeout: GoDuration,
+
+    /// How long a request may take, and a close
+    #[arg(
+        long,
+        env = "NSM_REQUEST_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = positive
+    )]
+    pub request_timeout: GoDuration,
+
+    /// How long this client stands for a connection; it asks again when a fifth of that is over
+    #[arg(
+        long,
+        env = "NSM_MAX_TOKEN_LIFETIME",
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = positive
+    )]
+    pub max_token_lifetime: GoDuration,
+
+    /// Whether this client makes rules and routing tables of the policies, for forwarders that do
+    /// not
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE",
+        value_name = "BOOL",
+        default_value = "false",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_parser = parse_bool,
+        help_heading = "Policies"
+    )]
+    pub policy_route: bool,
+
+    /// The rtnetlink protocol number that marks rules and routes as this client's
+    //
+    // Not the forwarder's: two elements in one namespace need numbers of their own.
+    #[arg(
+        long,
+        env = "NSM_ROUTE_PROTOCOL",
+        value_name = "1-255",
+        default_value = "79",
+        help_heading = "Policies"
+    )]
+    pub route_protocol: NonZeroU8,
+
+    /// The routing tables that policies get
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE_TABLES",
+        value_name = "FIRST-LAST",
+        default_value = "25000-29999",
+        help_heading = "Policies"
+    )]
+    pub policy_route_tables: TableRange,
+
+    /// How long a rule of ours that nobody asks for stays once it is dead
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE_GRACE",
+        value_name = "DURATION",
+        default_value = "15m",
+        help_heading = "Policies"
+    )]
+    pub policy_route_grace: GoDuration,
+
+    /// Whether a policy's traffic is refused while its interface is gone, instead of leaving by
+    /// another one
+    #[arg(
+        long,
+        env = "NSM_POLICY_ROUTE_FAIL_CLOSED",
+        value_name = "BOOL",
+        default_value = "false",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_parser = parse_bool,
+        help_heading = "Policies"
+    )]
+    pub policy_route_fail_closed: bool,
+
+    /// What can be seen of it.
+    #[command(flatten)]
+    pub observability: Observability,
+}
+
+impl Config {
+    /// The settings of the policies' middleware.
+    pub fn policies(&self) -> nsm_policyroute::Config {
+        let owner = Owner {
+            protocol: self.route_protocol,
+            tables: self.policy_route_tables,
+        };
+        nsm_policyroute::Config {
+            grace: self.policy_route_grace.get(),
+            fail_closed: self.policy_route_fail_closed,
+            ..nsm_policyroute::Config::new(owner)
+        }
+    }
+}
+
+/// Why there is nothing to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+enum ServicesError {
+    #[error(transparent)]
+    List(#[from] ListError<ServiceUrlError>),
+    #[error("a client without a network service has nothing to do")]
+    None,
+    #[error("mechanism {0} is not there: {KERNEL} is, and needs no naming")]
+    Mechanism(String),
+}
+
+fn services(text: &str) -> Result<List<ServiceUrl>, ServicesError> {
+    let services: List<ServiceUrl> = text.parse()?;
+    if services.is_empty() {
+        return Err(ServicesError::None);
+    }
+    let mechanisms = services.iter().filter_map(ServiceUrl::mechanism);
+    if let Some(other) = mechanisms.into_iter().find(|it| *it != KERNEL) {
+        return Err(ServicesError::Mechanism(other.to_owned()));
+    }
+    Ok(services)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nsm_program::command::{Asked, omissions, read};
+    use std::ffi::OsString;
+
+    fn asked(arguments: &[&str]) -> Asked<Config> {
+        let arguments = ["nsc"].iter().chain(arguments).map(OsString::from);
+        read(arguments, [])
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_a_flag_and_a_help() {
+        assert_eq!(omissions::<Config>(), [""; 0]);
+    }
+
+    #[test]
+    fn a_client_needs_a_network_service_of_a_mechanism_that_there_is() {
+        for (arguments, words) in [
+            (&[][..], "--network-services"),
+            (&["--network-services="], "has nothing to do"),
+            (
+                &["--network-services=a/nsm-1,memif://b"],
+                "mechanism MEMIF is not there",
+            ),
+        ] {
+            match asked(arguments) {
+                Asked::Refused(reason) => assert!(reason.contains(words), "{reason}"),
+                other => panic!("{arguments:?}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A client of the Network Service Mesh: it asks for the connections of its pod, keeps them as long
+//! as it runs, and closes them at its end.
+//!
+//! [`Config`] is what it can be told, [`chain`] is what it does with a call, [`keep`] is when it
+//! calls. The program is a library with a one-line `main`, so that an example can be the program
+//! without a second build of it.
+
+pub mod chain;
+mod config;
+pub mod keep;
+pub mod request;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nsm_chain::BoxNetworkService;
+use nsm_grpc::Transport;
+use nsm_netlink::NetnsError;
+use nsm_program::shutdown::Shutdown;
+use nsm_program::{Observability, Program};
+use thiserror::Error;
+use tokio::task::JoinSet;
+
+pub use config::Config;
+use keep::{Closed, Keeper};
+
+/// What the end needs besides the closes: the last spans.
+const END: Duration = Duration::from_secs(5);
+
+/// Runs the program with the command line and the environment of this process, and gives the status
+/// to end with.
+pub fn main() -> ExitCode {
+    nsm_program::main::<Config>()
+}
+
+/// Why the client cannot work, or has not ended well.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no namespace to install policies in.
+    #[error("the client cannot tell its own network namespace")]
+    OwnNamespace(#[from] NetnsError),
+    /// Not everything could be closed. Who serves it closes it when the tokens end.
+    #[error("{0} connections could not be closed")]
+    NotClosed(usize),
+}
+
+impl Program for Config {
+    type Error = Error;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn observability(&self) -> &Observability {
+        &self.observability
+    }
+
+    fn shutdown_timeout(&self) -> Duration {
+        END + self.request_timeout.get()
+    }
+
+    async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let transport = Transport::new(self.connect_to.clone(), self.dial_timeout.get());
+        let chain: BoxNetworkService = chain::chain(&self, transport.clone())?;
+        let connected = transport.connected();
+        let mut keepers = JoinSet::new();
+        for request in request::first_requests(&self) {
+            let keeper = Keeper::new(chain.clone(), request, connected.clone());
+            keepers.spawn(keeper.keep_until(shutdown.clone()));
+        }
+        let mut left = 0;
+        while let Some(ended) = keepers.join_next().await {
+            if !matches!(ended, Ok(Closed::Yes)) {
+                left += 1;
+            }
+        }
+        if left > 0 {
+            return Err(Error::NotClosed(left));
+        }
+        Ok(())
+    }
+}
