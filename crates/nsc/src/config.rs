@@ -29,10 +29,11 @@ pub struct Config {
     )]
     pub connect_to: Address,
 
-    /// What to connect to: [kernel://]SERVICE[@DOMAIN][/INTERFACE][?LABEL=VALUE&...]
+    /// What to connect to.
     #[arg(
         long,
         env = "NSM_NETWORK_SERVICES",
+        help = "What to connect to: [kernel://]SERVICE[@DOMAIN][/INTERFACE][?LABEL=VALUE&...]",
         value_name = "URL,...",
         value_parser = services
     )]
