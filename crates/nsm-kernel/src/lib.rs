@@ -62,7 +62,8 @@
 //! 4. *Checked first.* What makes no sense is refused before anything is written.
 //! 5. *A close always works.* It acts where the connection is, with or without a namespace of its
 //!    own, after a restart in the one that it brings, and takes what has gone already as done. If
-//!    the chain below fails, what is here has gone all the same, and the error is reported.
+//!    the chain below fails, what is here has gone all the same, and the error is reported. What the
+//!    client has come for since by another way, as one does that forgot its path, stays.
 //! 6. *Nothing is held.* A client's namespace is held as long as its connections are remembered, an
 //!    endpoint's no longer than a call.
 //!
