@@ -18,8 +18,9 @@ use nsm_policyroute::{PolicyRouteLayer, ReceivedNamespace};
 use nsm_program::TraceContextLayer;
 use tower::ServiceBuilder;
 
-use crate::discover::{DiscoverLayer, StaticMap};
+use crate::discover::{DiscoverLayer, StaticMap, StopLayer};
 use crate::mechanism::MechanismLayer;
+use crate::reunite::ReuniteLayer;
 use crate::standing::StandingLayer;
 use crate::{Config, Error};
 
@@ -59,6 +60,9 @@ impl Forwarder {
             .layer(TraceLayer)
             // The caller waits no longer than he says. What begin has started goes on.
             .layer(DeadlineLayer::new(config.request_timeout.get()))
+            // A client that was killed and has forgotten its way gets it back: above update_path, which
+            // makes a new one otherwise.
+            .layer(ReuniteLayer::new(standing.clone()))
             // Gives the connection its id of this hop, by which begin tells connections apart.
             .layer(UpdatePathLayer::new(config.name.as_str()))
             // From here on: one call at a time for a connection, each goes to its end, and a first
@@ -72,7 +76,7 @@ impl Forwarder {
             .layer(MetadataLayer::new(Side::Client))
             // Below the tokens: closes what the client has not asked for again in time.
             .layer(TimeoutLayer::new())
-            // Which connections there are, for an end that closes them.
+            // Which connections there are, for an end that closes them and for `reunite`.
             .layer(standing.clone())
             // The client's namespace: the descriptor that came with the call, ...
             .layer(RecvFdLayer::server())
@@ -93,6 +97,8 @@ impl Forwarder {
             .layer(kernel)
             // Above this the mechanism is the client's, below it is the endpoint's.
             .layer(MechanismLayer)
+            // A close that has nowhere to go ends here: what is ours is gone by then.
+            .layer(StopLayer)
             // The endpoint's namespace: the descriptor that came with the answer.
             .layer(
                 EndpointLayer::new(|store: &Store| store.get().map(|ReceivedFd(fd)| fd))

@@ -134,12 +134,50 @@ impl<D: Discover, S: NetworkService> Service<Call> for Discovered<D, S> {
                     }
                     Operation::Close(_) => {
                         call.extensions.remove::<NextHop>();
-                        tracing::warn!(%error, "a close goes no further than this forwarder");
+                        tracing::debug!(%error, "a close goes no further than this forwarder");
                     }
                 },
             }
             inner.call(call).await
         })
+    }
+}
+
+/// Ends a close that has no [`NextHop`].
+///
+/// It sits below all that has to act on a close, and above what calls the endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StopLayer;
+
+impl<S> Layer<S> for StopLayer {
+    type Service = Stop<S>;
+
+    fn layer(&self, inner: S) -> Stop<S> {
+        Stop { inner }
+    }
+}
+
+/// The service of [`StopLayer`]. Its errors are those from below.
+#[derive(Clone, Debug)]
+pub struct Stop<S> {
+    inner: S,
+}
+
+impl<S: NetworkService> Service<Call> for Stop<S> {
+    type Response = Connection;
+    type Error = Error;
+    type Future = BoxFuture;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call) -> BoxFuture {
+        let has_hop = call.extensions.get::<NextHop>().is_some();
+        match call.operation {
+            Operation::Close(connection) if !has_hop => Box::pin(async move { Ok(connection) }),
+            _ => Box::pin(take_ready(&mut self.inner).call(call)),
+        }
     }
 }
 
@@ -207,5 +245,22 @@ mod tests {
             .unwrap();
 
         assert_eq!(below.operations(), ["close"]);
+    }
+
+    #[tokio::test]
+    async fn a_close_of_an_unknown_service_ends_before_the_endpoint() {
+        let below = Recorder::new();
+        let chain = ServiceBuilder::new()
+            .layer(DiscoverLayer::new(map()))
+            .layer(StopLayer)
+            .layer(below.clone())
+            .service(echo());
+
+        for service in ["http", "smtp"] {
+            let close = Call::close(connection(service));
+            chain.clone().oneshot(close).await.unwrap();
+        }
+
+        assert_eq!(below.operations(), ["close"], "that of smtp");
     }
 }

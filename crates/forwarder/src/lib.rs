@@ -11,6 +11,7 @@ pub mod chain;
 mod config;
 pub mod discover;
 pub mod mechanism;
+pub mod reunite;
 pub mod standing;
 
 use std::io;
@@ -75,18 +76,21 @@ impl Program for Config {
     async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
         // First of all: of two forwarders at one address, the second touches nothing.
         let listener = Listener::bind(&self.listen_on).await?;
+        // The chain outlives the server, for the closes at the end go through it.
         let Forwarder { chain, standing } = Forwarder::new(&self)?;
         let services = self.endpoints.keys().cloned();
-        Server::new(chain)
+        Server::new(chain.clone())
             .service_names(services)
             .serve(listener, shutdown.requested())
             .await;
         if self.close_on_exit {
+            tracing::info!(connections = standing.len(), "closing what stands");
             let left = standing.close_all(self.request_timeout.get()).await;
             if left > 0 {
                 return Err(Error::NotClosed(left));
             }
         }
+        drop(chain);
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! The connections that stand, for an end that closes them all.
+//! The connections that stand: for an end that closes them all, and for clients that have forgotten
+//! their way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use nsm_api::ConnectionId;
-use nsm_api::connection::Connection;
+use nsm_api::connection::{Connection, PathSegment};
 use nsm_chain::begin::Events;
 use nsm_chain::{BoxFuture, Call, Error, NetworkService, Operation, take_ready};
 use tokio::task::JoinSet;
@@ -14,13 +15,25 @@ use tokio::time::timeout;
 use tower::{Layer, Service};
 use tracing::warn;
 
+use crate::reunite::{Client, way};
+
 /// Remembers which connections stand.
 ///
 /// It sits below `begin`. The layer holds what it remembers: services made by one layer, or by its
 /// clones, share it.
 #[derive(Clone, Debug, Default)]
 pub struct StandingLayer {
-    standing: Arc<Mutex<HashMap<ConnectionId, Events>>>,
+    standing: Arc<Mutex<HashMap<ConnectionId, Known>>>,
+}
+
+/// What is known of a connection.
+#[derive(Clone, Debug)]
+struct Known {
+    events: Events,
+    /// Whose it is, if that was said.
+    client: Option<Client>,
+    /// Where it leads.
+    way: Vec<PathSegment>,
 }
 
 impl StandingLayer {
@@ -35,6 +48,7 @@ impl StandingLayer {
     }
 
     /// Closes all connections, at once, and gives how many could not be closed within that time.
+    /// The chain has to be there still.
     ///
     /// # Cancellation
     ///
@@ -43,8 +57,8 @@ impl StandingLayer {
         let connections: Vec<_> = self.connections().drain().collect();
         let mut left = connections.len();
         let mut closes = JoinSet::new();
-        for (id, events) in connections {
-            closes.spawn(async move { (id, events.close().await) });
+        for (id, known) in connections {
+            closes.spawn(async move { (id, known.events.close().await) });
         }
         let all = async {
             while let Some(closed) = closes.join_next().await {
@@ -63,7 +77,15 @@ impl StandingLayer {
         left
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionId, Events>> {
+    /// Where the connection of a client leads, from us on.
+    pub fn way_of(&self, client: &Client) -> Option<Vec<PathSegment>> {
+        let connections = self.connections();
+        let mut all = connections.values();
+        let known = all.find(|known| known.client.as_ref() == Some(client))?;
+        Some(known.way.clone())
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionId, Known>> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,6 +123,8 @@ impl<S: NetworkService> Service<Call> for Standing<S> {
         Box::pin(async move {
             let id = call.connection_id().ok();
             let events = call.extensions.get::<Events>().cloned();
+            let path = call.connection().path.as_ref();
+            let client = path.and_then(|path| Client::of(&call, path.index as usize));
             let is_close = matches!(call.operation, Operation::Close(_));
             if let (true, Some(id)) = (is_close, &id) {
                 // Whatever becomes of the close: begin forgets the connection, too.
@@ -108,7 +132,12 @@ impl<S: NetworkService> Service<Call> for Standing<S> {
             }
             let connection = inner.call(call).await?;
             if let (false, Some(id), Some(events)) = (is_close, id, events) {
-                layer.connections().insert(id, events);
+                let known = Known {
+                    events,
+                    client,
+                    way: way(&connection),
+                };
+                layer.connections().insert(id, known);
             }
             Ok(connection)
         })
