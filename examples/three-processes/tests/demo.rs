@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Output};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let shown = match demo(&["--restarts", "2"]) {
+    let shown = match demo(&["--restarts", "5"]) {
         Ok(shown) => shown,
         Err(error) => {
             eprintln!("cannot start the demo: {error}");
