@@ -313,6 +313,52 @@ fn more_policies_or_routes_than_the_limit_are_refused() {
 }
 
 #[test]
+fn as_many_as_the_limit_are_read_and_no_more() {
+    let limits = Limits {
+        policies: 2,
+        routes: 3,
+        strict: false,
+    };
+    let sources = |list: &[&str]| list.iter().map(|it| it.to_string()).collect::<Vec<_>>();
+    let all = policy("", "", "", &[]);
+
+    // One rule for each source address, counted in each family for itself.
+    let few = sources(&[
+        "172.16.1.1/32",
+        "172.16.1.2/32",
+        "fd00::1/128",
+        "fd00::2/128",
+    ]);
+    assert_eq!(parse(&[all.clone()], &few, &limits).unwrap().len(), 4);
+    let many = sources(&[
+        "172.16.1.1/32",
+        "172.16.1.2/32",
+        "172.16.1.3/32",
+        "172.16.1.4/32",
+    ]);
+    let error = parse(&[all], &many, &limits).unwrap_err();
+    assert_eq!(
+        report(&error),
+        "policy 0: from: 4 are more than the limit of 2"
+    );
+
+    // Each of them has all routes.
+    let routes = [
+        ("10.5.0.0/16", ""),
+        ("10.6.0.0/16", ""),
+        ("10.7.0.0/16", ""),
+    ];
+    let three = policy("10.1.0.1", "", "", &routes);
+    assert_eq!(parse(&[three], &[], &limits).unwrap().len(), 1);
+    let two = policy("", "", "", &routes[..2]);
+    let error = parse(&[two], &few, &limits).unwrap_err();
+    assert_eq!(
+        report(&error),
+        "policy 0: routes: 4 are more than the limit of 3"
+    );
+}
+
+#[test]
 fn strict_refuses_a_from_that_is_no_source_address() {
     let limits = Limits {
         strict: true,
