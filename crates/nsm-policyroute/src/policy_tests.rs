@@ -329,7 +329,12 @@ fn as_many_as_the_limit_are_read_and_no_more() {
         "fd00::1/128",
         "fd00::2/128",
     ]);
-    assert_eq!(parse(&[all.clone()], &few, &limits).unwrap().len(), 4);
+    assert_eq!(
+        parse(std::slice::from_ref(&all), &few, &limits)
+            .unwrap()
+            .len(),
+        4
+    );
     let many = sources(&[
         "172.16.1.1/32",
         "172.16.1.2/32",
