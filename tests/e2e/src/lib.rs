@@ -1,14 +1,20 @@
-//! A client, a forwarder and an endpoint as processes, each in a network namespace, for the suite.
+//! Clients, a forwarder and endpoints as processes, each in a network namespace, for the suite.
 //!
 //! The suite executes itself under the programs' names, for cargo builds no other package's
 //! binaries for a test; what runs in each process is the program, from its first line to its last.
 
 #![cfg(target_os = "linux")]
-// It is for tests: what fails here fails one.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+// It is for tests: what fails here fails one, and tells on standard error.
+#![allow(clippy::expect_used, clippy::print_stderr, clippy::unwrap_used)]
 
 mod mesh;
 mod process;
+mod standing;
+mod traffic;
+mod usage;
 
-pub use mesh::Mesh;
-pub use process::{Process, called_as};
+pub use mesh::{Mesh, source};
+pub use process::{Process, called_as, until};
+pub use standing::Standing;
+pub use traffic::who_answers;
+pub use usage::Descriptor;

@@ -1,125 +1,200 @@
-//! A pod, a network behind an endpoint, and who runs there.
+//! Pods, networks behind endpoints, and who runs there.
 
-use crate::process::Process;
-use nsm_netlink::{Family, Kernel, Namespace, Netns, Rule};
+use crate::process::{Process, until};
+use crate::standing::Standing;
+use crate::traffic::{Answers, who_answers};
+use nsm_netlink::{Family, Netns};
 use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
-/// The service that there is.
-const SERVICE: &str = "net";
-
-/// The namespaces and the folder of one case.
+/// The namespaces and the folder of one case. Everything ends with this value.
+///
+/// Network 0 has service `net-0`, whose connection is `nsm-0` in a pod; its endpoint gives addresses
+/// of 172.16.0.0/24 and fd00:0::/64, and policies for 10.9.0.9 and 2001:db8:0::9. So with the others
+/// and their numbers.
 #[derive(Debug)]
 pub struct Mesh {
-    node: Netns,
-    pod: Netns,
-    network: Netns,
+    /// Where the forwarder runs.
+    pub node: Netns,
+    /// Where the clients run.
+    pub pods: Vec<Netns>,
+    /// Where the endpoints run.
+    pub networks: Vec<Netns>,
     folder: PathBuf,
+    /// How many programs have been started.
+    started: AtomicUsize,
+    _answers: Vec<Answers>,
+}
+
+/// The source of the traffic that the policies of a network are for.
+pub fn source(network: usize, family: Family) -> IpAddr {
+    // There are a handful.
+    let number = network as u8;
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 9, number, 9).into(),
+        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, number.into(), 0, 0, 0, 0, 9).into(),
+    }
 }
 
 impl Mesh {
-    /// A mesh in which nobody runs.
-    pub fn new() -> Self {
+    /// A mesh of so many pods and networks, in which nobody runs.
+    pub fn new(pods: usize, networks: usize) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT.fetch_add(1, Relaxed);
         let name = format!("nsm-e2e-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder).unwrap();
-        let policies = "- from: 10.9.9.9\n- from: 2001:db8::9\n";
-        fs::write(folder.join("policies.yaml"), policies).unwrap();
+        let several = |count| (0..count).map(|_| Netns::create().unwrap()).collect();
+        let networks: Vec<_> = several(networks);
+        let mut answers = Vec::new();
+        for (number, network) in networks.iter().enumerate() {
+            fs::write(policy_path(&folder, number), policies(number)).unwrap();
+            answers.push(Answers::begin(network, number as u8));
+        }
         Self {
             node: Netns::current().unwrap(),
-            pod: Netns::create().unwrap(),
-            network: Netns::create().unwrap(),
+            pods: several(pods),
+            networks,
             folder,
+            started: AtomicUsize::new(0),
+            _answers: answers,
         }
     }
 
-    /// Starts the endpoint.
-    pub fn endpoint(&self) -> Process {
-        let arguments = [
-            format!("--listen-on={}", self.socket("nse")),
-            format!("--service-names={SERVICE}"),
-            "--cidr-prefix=172.16.1.0/24,fd00:1::/64".to_owned(),
-            format!("--pbr-config-path={}/policies.yaml", self.folder.display()),
+    /// Starts the endpoint of a network. `more` are flags of the form `--name=value`, which take the
+    /// place of those of the same name.
+    pub fn endpoint(&self, network: usize, more: &[&str]) -> Process {
+        let own = [
+            format!("--name=nse-{network}"),
+            format!("--listen-on={}", self.url(&format!("nse-{network}"))),
+            format!("--service-names=net-{network}"),
+            format!("--cidr-prefix=172.16.{network}.0/24,fd00:{network}::/64"),
+            format!(
+                "--pbr-config-path={}",
+                policy_path(&self.folder, network).display()
+            ),
         ];
-        self.start("nse", &self.network, &arguments, &[])
+        self.start("nse", &self.networks[network], &own, more)
+    }
+
+    /// Starts the endpoints of all networks.
+    pub fn endpoints(&self) -> Vec<Process> {
+        let networks = 0..self.networks.len();
+        networks.map(|it| self.endpoint(it, &[])).collect()
     }
 
     /// Starts the forwarder.
     pub fn forwarder(&self, more: &[&str]) -> Process {
-        let arguments = [
-            format!("--listen-on={}", self.socket("forwarder")),
-            format!("--endpoints={SERVICE}={}", self.socket("nse")),
+        let endpoints = 0..self.networks.len();
+        let endpoints = endpoints.map(|it| format!("net-{it}={}", self.url(&format!("nse-{it}"))));
+        let endpoints: Vec<_> = endpoints.collect();
+        let own = [
+            format!("--listen-on={}", self.url("forwarder")),
+            format!("--endpoints={}", endpoints.join(",")),
         ];
-        self.start("forwarder", &self.node, &arguments, more)
+        self.start("forwarder", &self.node, &own, more)
     }
 
-    /// Starts the client.
-    pub fn client(&self, more: &[&str]) -> Process {
-        let arguments = [
-            format!("--connect-to={}", self.socket("forwarder")),
-            format!("--network-services={SERVICE}/nsm-0"),
+    /// Starts the client of a pod, with a connection to each network.
+    pub fn client(&self, pod: usize, more: &[&str]) -> Process {
+        let services = 0..self.networks.len();
+        let services: Vec<_> = services.map(|it| format!("net-{it}/nsm-{it}")).collect();
+        let own = [
+            format!("--name=nsc-{pod}"),
+            format!("--connect-to={}", self.url("forwarder")),
+            format!("--network-services={}", services.join(",")),
         ];
-        self.start("nsc", &self.pod, &arguments, more)
+        self.start("nsc", &self.pods[pod], &own, more)
     }
 
     fn start(&self, program: &str, netns: &Netns, own: &[String], more: &[&str]) -> Process {
-        let more = more.iter().map(|argument| (*argument).to_owned());
-        let arguments: Vec<_> = own.iter().cloned().chain(more).collect();
-        let log = self.folder.join(format!("{program}.log"));
+        let flag = |it: &str| it.split('=').next().unwrap_or_default().to_owned();
+        let replaced = |it: &&String| more.iter().any(|other| flag(other) == flag(it));
+        let mut arguments: Vec<_> = own.iter().filter(|it| !replaced(it)).cloned().collect();
+        arguments.extend(more.iter().map(|it| (*it).to_owned()));
+        let number = self.started.fetch_add(1, Relaxed);
+        let log = self.folder.join(format!("{number}-{program}.log"));
         Process::start(program, netns, &log, &arguments)
     }
 
-    fn socket(&self, program: &str) -> String {
-        format!("unix://{}/{program}.sock", self.folder.display())
+    /// Where a program listens: `forwarder`, or `nse-` and the number of its network.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.sock"))
     }
 
-    /// Waits until a client has said so often that its connection stands.
+    /// The same, as a setting.
+    pub fn url(&self, name: &str) -> String {
+        format!("unix://{}", self.socket(name).display())
+    }
+
+    /// A file of the case.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What stands in a pod.
+    pub fn in_pod(&self, pod: usize) -> Standing {
+        Standing::of(&self.pods[pod])
+    }
+
+    /// What stands in a network, besides what it has of its own.
+    pub fn in_network(&self, network: usize) -> Standing {
+        Standing::of(&self.networks[network])
+    }
+
+    /// Waits until the traffic of a pod's policies is answered by their own networks, and tells how
+    /// long that took. There must be no other pod with these policies.
     #[track_caller]
-    pub fn until_it_stands(&self, client: &Process, times: usize) {
-        client.until_logged("the connection stands", times);
+    pub fn until_served(&self, pod: usize) -> Duration {
+        let networks = 0..self.networks.len();
+        until("all traffic goes where it should", || {
+            let mut served = networks.clone().map(|network| {
+                let right = Some(network as u8);
+                who_answers(&self.pods[pod], network) == [right, right]
+            });
+            served.all(|it| it)
+        })
     }
 
-    /// What stands in the pod for the connection: the interfaces, their addresses and the rules.
-    pub fn standing(&self) -> (Vec<String>, Vec<String>, Vec<Rule>) {
-        let mut kernel = self.pod.open().unwrap();
-        let links = kernel.links().unwrap().into_iter();
-        let names = links.map(|link| link.name).filter(|name| name != "lo");
-        let names: Vec<_> = names.collect();
-        let addresses = kernel.addresses().unwrap().into_iter();
-        let addresses = addresses
-            .map(|(_, net)| net.to_string())
-            .filter(|net| !net.starts_with("fe80") && !net.starts_with("127.") && net != "::1/128");
-        let mut addresses: Vec<_> = addresses.collect();
-        addresses.sort();
-        let mut rules = Vec::new();
-        for family in Family::ALL {
-            let all = kernel.rules(family).unwrap().items;
-            rules.extend(all.into_iter().filter(|rule| rule.protocol >= 78));
-        }
-        (names, addresses, rules)
+    /// Waits until there is nothing left of any connection, in any namespace.
+    #[track_caller]
+    pub fn until_clean(&self) {
+        until("nothing is left", || self.left().is_empty());
     }
 
-    /// That there is nothing left of any connection, at both ends.
+    /// That there is nothing left of any connection, in any namespace.
     #[track_caller]
     pub fn is_clean(&self) {
-        let (names, addresses, rules) = self.standing();
-        assert!(
-            names.is_empty() && addresses.is_empty() && rules.is_empty(),
-            "{names:?} {addresses:?} {rules:?}"
-        );
-        let far = self.network.open().unwrap().links().unwrap();
-        assert_eq!(far.len(), 1, "{far:?}");
+        assert_eq!(self.left(), []);
+    }
+
+    fn left(&self) -> Vec<Standing> {
+        let all = self.pods.iter().chain(&self.networks);
+        let standing = all.map(Standing::of);
+        standing.filter(|it| !it.is_empty()).collect()
     }
 }
 
-impl Default for Mesh {
-    fn default() -> Self {
-        Self::new()
-    }
+/// All traffic of the sources goes to the endpoint, whose addresses are the first of its prefixes.
+fn policies(network: usize) -> String {
+    let hops = [
+        ("0.0.0.0/0", format!("172.16.{network}.0")),
+        ("::/0", format!("fd00:{network}::")),
+    ];
+    let policies = Family::ALL.into_iter().zip(hops);
+    let texts = policies.map(|(family, (prefix, hop))| {
+        let from = source(network, family);
+        format!("- from: {from}\n  routes:\n    - prefix: {prefix}\n      nexthop: '{hop}'\n")
+    });
+    texts.collect()
+}
+
+fn policy_path(folder: &Path, network: usize) -> PathBuf {
+    folder.join(format!("policies-{network}.yaml"))
 }
 
 impl Drop for Mesh {

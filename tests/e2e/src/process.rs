@@ -1,5 +1,6 @@
 //! The programs, as processes.
 
+use crate::usage::{Descriptor, descriptors, resident_kib};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -9,7 +10,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread::sleep;
+use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
 /// How long anything may take.
@@ -31,9 +32,11 @@ pub fn called_as() -> Option<fn() -> ExitCode> {
     Some(main)
 }
 
-/// A program that runs. It is killed when this value is dropped.
+/// A program that runs. It is killed when this value is dropped, or when the thread ends that has
+/// started it.
 #[derive(Debug)]
 pub struct Process {
+    program: String,
     child: Child,
     log: PathBuf,
 }
@@ -53,9 +56,15 @@ impl Process {
             .stderr(file);
         let child = netns.enter(|| command.spawn()).unwrap().unwrap();
         Self {
+            program: program.to_owned(),
             child,
             log: log.to_owned(),
         }
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Kills it, as the kernel does to one that takes too much memory.
@@ -64,25 +73,61 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
     /// Asks it to end, and gives the status that it ends with.
     #[track_caller]
-    pub fn stop(mut self) -> Option<i32> {
-        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();
+    pub fn stop(self) -> Option<i32> {
+        self.signal(Signal::SIGTERM);
+        self.ended()
+    }
+
+    /// Waits for it to end, and gives the status that it ends with.
+    #[track_caller]
+    pub fn ended(mut self) -> Option<i32> {
         let mut status = None;
-        until("a program has ended", || {
+        until(&format!("{} has ended", self.program), || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
         status.and_then(|status| status.code())
     }
 
+    /// That it still runs.
+    #[track_caller]
+    pub fn runs(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        assert!(ended.is_none(), "{} has ended: {ended:?}", self.program);
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
     /// Waits until it has logged these words so often.
     #[track_caller]
     pub fn until_logged(&self, words: &str, times: usize) {
-        until(words, || {
-            let log = fs::read_to_string(&self.log).unwrap();
-            log.matches(words).count() >= times
-        });
+        until(words, || self.log().matches(words).count() >= times);
+    }
+
+    /// Waits until a client has said so often that a connection stands.
+    #[track_caller]
+    pub fn until_it_stands(&self, times: usize) {
+        self.until_logged("the connection stands", times);
+    }
+
+    /// Its open descriptors.
+    pub fn descriptors(&self) -> Vec<Descriptor> {
+        descriptors(self.pid())
+    }
+
+    /// Its resident memory, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        resident_kib(self.pid())
     }
 }
 
@@ -91,18 +136,25 @@ impl Drop for Process {
         // One that has ended and was waited for is not found any more, and that is well.
         self.child.kill().ok();
         self.child.wait().ok();
+        if panicking() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(15)..];
+            eprintln!("{} logged at last:\n{}", self.program, last.join("\n"));
+        }
     }
 }
 
-/// Looks until something has happened.
+/// Looks until something has happened, and tells how long that took.
 ///
 /// # Panics
 /// When it does not.
 #[track_caller]
-fn until(what: &str, mut happened: impl FnMut() -> bool) {
+pub fn until(what: &str, mut happened: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !happened() {
         assert!(start.elapsed() < PATIENCE, "in vain: {what}");
         sleep(Duration::from_millis(2));
     }
+    start.elapsed()
 }

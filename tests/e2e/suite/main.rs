@@ -1,7 +1,9 @@
-//! Bad days of a client, a forwarder and an endpoint.
+//! Bad days of clients, a forwarder and endpoints.
 
 #[cfg(target_os = "linux")]
-mod cases;
+mod ends;
+#[cfg(target_os = "linux")]
+mod kills;
 
 use std::process::ExitCode;
 
@@ -27,5 +29,19 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    libtest_mimic::run(&arguments, cases::all()).exit_code()
+    let trials = [ends::all(), kills::all()].into_iter().flatten();
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
+
+/// Trials of these functions, under their names.
+#[cfg(target_os = "linux")]
+macro_rules! trials {
+    ($($case:ident),+ $(,)?) => {
+        vec![$(libtest_mimic::Trial::test(stringify!($case), || {
+            $case();
+            Ok(())
+        })),+]
+    };
+}
+#[cfg(target_os = "linux")]
+use trials;
