@@ -1,4 +1,5 @@
-//! The whole forwarder, from top to bottom as a call passes it.
+//! The whole forwarder, from top to bottom as a call passes it, each element with its name in
+//! traces, on the side of the client (`server`) or of the endpoint (`client`).
 //!
 //! What an element does before it calls the one below happens on the way down, what it does after
 //! that on the way up: the interfaces of `kernel` stand before `policyroute` makes rules that lead
@@ -7,9 +8,10 @@
 use nsm_chain::begin::AnswerLayer;
 use nsm_chain::metadata::Store;
 use nsm_chain::token::Unsigned;
+use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
-    BeginLayer, BoxNetworkService, DeadlineLayer, MetadataLayer, Side, TimeoutLayer, TokenLayer,
-    TraceLayer, UpdatePathLayer,
+    BeginLayer, BoxNetworkService, DeadlineLayer, Elements, MetadataLayer, Side, TimeoutLayer,
+    TokenLayer, TraceLayer, UpdatePathLayer,
 };
 use nsm_grpc::{Connect, ReceivedFd, RecvFdLayer};
 use nsm_kernel::{EndpointLayer, KernelLayer, ReceivedNetnsLayer};
@@ -45,7 +47,11 @@ impl Forwarder {
         let token = Unsigned::new(&config.name, config.max_token_lifetime.get());
         let standing = StandingLayer::default();
         let policies = config.policy_route.then(|| {
-            PolicyRouteLayer::new(ReceivedNamespace::<Netns>::except(own), config.policies())
+            let pods = ReceivedNamespace::<Netns>::except(own);
+            (
+                ElementLayer::new("policyroute", Side::Server),
+                PolicyRouteLayer::new(pods, config.policies()),
+            )
         });
         let kernel = nsm_kernel::Config::new(config.route_protocol);
         let kernel = KernelLayer::new(kernel).map_err(Error::Kernel)?;
@@ -59,58 +65,60 @@ impl Forwarder {
             // Sees every call with all that happens to it, and logs its error, once.
             .layer(TraceLayer)
             // The caller waits no longer than he says. What begin has started goes on.
-            .layer(DeadlineLayer::new(config.request_timeout.get()))
+            .server("deadline", DeadlineLayer::new(config.request_timeout.get()))
             // A client that was killed and has forgotten its way gets it back: above update_path, which
             // makes a new one otherwise.
-            .layer(ReuniteLayer::new(standing.clone()))
+            .server("reunite", ReuniteLayer::new(standing.clone()))
             // Gives the connection its id of this hop, by which begin tells connections apart.
-            .layer(UpdatePathLayer::new(config.name.as_str()))
+            .server("updatepath", UpdatePathLayer::new(config.name.as_str()))
             // From here on: one call at a time for a connection, each goes to its end, and a first
             // request that fails is undone.
-            .layer(BeginLayer::new(Side::Server))
+            .server("begin", BeginLayer::new(Side::Server))
             // Until when the client stands for the connection, and we do.
-            .layer(TokenLayer::new(Side::Server, token.clone()))
+            .server("updatetoken", TokenLayer::new(Side::Server, token.clone()))
             // Elements below remember things of a connection: of the client's side, and of the
             // endpoint's. One begin is above both, so that both are remembered and forgotten at once.
-            .layer(MetadataLayer::new(Side::Server))
-            .layer(MetadataLayer::new(Side::Client))
+            .server("metadata", MetadataLayer::new(Side::Server))
+            .client("metadata", MetadataLayer::new(Side::Client))
             // Below the tokens: closes what the client has not asked for again in time.
-            .layer(TimeoutLayer::new())
+            .server("timeout", TimeoutLayer::new())
             // Which connections there are, for an end that closes them and for `reunite`.
-            .layer(standing.clone())
+            .server("standing", standing.clone())
             // The client's namespace: the descriptor that came with the call, ...
-            .layer(RecvFdLayer::server())
+            .server("recvfd", RecvFdLayer::server())
             // ... if it is one of a network namespace, and not our own: that one is the node's.
-            .layer(
+            .server(
+                "netns",
                 ReceivedNetnsLayer::new(|extensions| {
                     extensions.get().map(|ReceivedFd(fd)| fd.clone())
                 })
                 .except(own),
             )
             // Where the endpoint is. Above all that writes: for an unknown service nothing is written.
-            .layer(DiscoverLayer::new(map))
+            .server("discover", DiscoverLayer::new(map))
             // Rules and tables of the client, for the answer's policies. Above the interfaces: they
             // must stand for a route to lead to them, and on a close they go last.
             .option_layer(policies)
             // The pair of interfaces, born in the two namespaces, with all that stands on it:
             // addresses, routes, neighbours, MTU.
-            .layer(kernel)
+            .server("kernel", kernel)
             // Above this the mechanism is the client's, below it is the endpoint's.
-            .layer(MechanismLayer)
+            .client("mechanismtranslation", MechanismLayer)
             // A close that has nowhere to go ends here: what is ours is gone by then.
-            .layer(StopLayer)
+            .client("stop", StopLayer)
             // The endpoint's namespace: the descriptor that came with the answer.
-            .layer(
+            .client(
+                "netns",
                 EndpointLayer::new(|store: &Store| store.get().map(|ReceivedFd(fd)| fd))
                     .except(own),
             )
-            .layer(RecvFdLayer::client())
+            .client("recvfd", RecvFdLayer::client())
             // Until when we stand for the connection, for the endpoint to know.
-            .layer(TokenLayer::new(Side::Client, token))
+            .client("token", TokenLayer::new(Side::Client, token))
             // What the endpoint answered, for the close of a request that fails above.
-            .layer(AnswerLayer)
-            // Our span, for the endpoint to hang its own on. Below all spans.
-            .layer(TraceContextLayer::new(Side::Client))
+            .client("answer", AnswerLayer)
+            // The span of the call itself, for the endpoint to hang its own on. Below all others.
+            .client("connect", TraceContextLayer::new(Side::Client))
             // One transport for each endpoint. Our own name is in the path already, and no namespace
             // of ours goes out, so that a client chain has no more than this.
             .service(Connect::by_next_hop(config.dial_timeout.get()));

@@ -6,14 +6,14 @@
 //! everything made for tower fits. An element is a layer: what it does before it calls the inner
 //! service happens on the way down, what it does after that on the way up.
 //!
-//! A chain reads from top to bottom as a call passes it:
+//! A chain reads from top to bottom as a call passes it. Elements have spans of the names that are
+//! given here (see [`Elements`]):
 //!
 //! ```
 //! use nsm_api::networkservice::NetworkServiceRequest;
 //! use nsm_chain::begin::AnswerLayer;
-//! use nsm_chain::trace::ElementLayer;
 //! use nsm_chain::{
-//!     BeginLayer, BoxNetworkService, Call, DeadlineLayer, End, Error, MetadataLayer, Side,
+//!     BeginLayer, BoxNetworkService, Call, DeadlineLayer, Elements, End, Error, MetadataLayer, Side,
 //!     TraceLayer, UpdatePathLayer,
 //! };
 //! use tokio::time::Duration;
@@ -28,21 +28,19 @@
 //!     // Sees every call with all that happens to it, and logs its error.
 //!     .layer(TraceLayer)
 //!     // The caller waits no longer than this. What begin has started goes on.
-//!     .layer(DeadlineLayer::new(Duration::from_secs(15)))
+//!     .server("deadline", DeadlineLayer::new(Duration::from_secs(15)))
 //!     // Gives the connection its id of this hop, by which begin tells connections apart.
-//!     .layer(UpdatePathLayer::new("forwarder-1"))
+//!     .server("updatepath", UpdatePathLayer::new("forwarder-1"))
 //!     // From here on: one call at a time for a connection, each goes to its end, and a first
 //!     // request that fails is undone.
-//!     .layer(BeginLayer::new(Side::Server))
+//!     .server("begin", BeginLayer::new(Side::Server))
 //!     // Elements below remember things of a connection.
-//!     .layer(MetadataLayer::new(Side::Server))
+//!     .server("metadata", MetadataLayer::new(Side::Server))
 //!     // Any layer of tower's fits.
 //!     .layer(ConcurrencyLimitLayer::new(64))
-//!     // An element, in a span of its name.
-//!     .layer(ElementLayer::new("policyroute", Side::Server))
-//!     // .layer(PolicyRouteLayer::new(..))
+//!     // .server("policyroute", PolicyRouteLayer::new(..))
 //!     // Right above the next hop, so that an undone request is undone there too.
-//!     .layer(AnswerLayer)
+//!     .client("answer", AnswerLayer)
 //!     // .service(the client that calls the next hop)
 //!     .service(End);
 //!
@@ -87,5 +85,5 @@ pub use refresh::RefreshLayer;
 pub use service::{BoxFuture, BoxNetworkService, End, NetworkService, Side, take_ready};
 pub use timeout::TimeoutLayer;
 pub use token::TokenLayer;
-pub use trace::TraceLayer;
+pub use trace::{Elements, TraceLayer};
 pub use update_path::UpdatePathLayer;

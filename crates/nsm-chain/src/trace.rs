@@ -1,10 +1,11 @@
 //! Spans for calls and elements, and the one place where an error is logged.
 
-use std::sync::Arc;
+use std::fmt;
 use std::task::{Context, Poll};
 
 use nsm_api::connection::Connection;
-use tower::{Layer, Service};
+use tower::layer::util::Stack;
+use tower::{Layer, Service, ServiceBuilder};
 use tracing::instrument::Instrumented;
 use tracing::{Instrument, Span, debug_span, error, field, info_span};
 
@@ -67,47 +68,57 @@ impl<S: NetworkService> Service<Call> for Trace<S> {
 
 /// Puts an element, and all that is below it, into a span of the element's name.
 ///
-/// It sits right above the element:
-///
-/// ```
-/// # use nsm_chain::{End, MetadataLayer, Side, trace::ElementLayer};
-/// # let _ =
-/// tower::ServiceBuilder::new()
-///     .layer(ElementLayer::new("metadata", Side::Server))
-///     .layer(MetadataLayer::new(Side::Server))
-///     .service(End);
-/// ```
+/// It sits right above the element. [`Elements`] adds both at once.
 ///
 /// The span has the fields `connection.id`, as this hop knows the connection, and `otel.name`, from
 /// which OpenTelemetry takes a span's name, for those of `tracing` are fixed in the source. It is
 /// `metadata/metadataServer.Request`: so the mesh's Go components name the spans of their elements,
 /// and a trace through hops of both kinds reads as one.
-#[derive(Clone, Debug)]
+///
+/// Below the level *debug* there is no such span, and nothing is done for it.
+#[derive(Clone, Copy, Debug)]
 pub struct ElementLayer {
-    names: Arc<Names>,
-}
-
-/// The names of an element's spans.
-#[derive(Debug)]
-struct Names {
-    request: String,
-    close: String,
+    module: &'static str,
+    side: Side,
 }
 
 impl ElementLayer {
-    /// `module` is the name of the element's module, `side` the side of the chain that it is in.
-    pub fn new(module: &str, side: Side) -> Self {
-        let name = |operation: &str| match side {
-            Side::Server => format!("{module}/{module}Server.{operation}"),
-            Side::Client => format!("{module}/{module}Client.{operation}"),
-        };
-        let names = Names {
-            request: name("Request"),
-            close: name("Close"),
-        };
-        Self {
-            names: Arc::new(names),
-        }
+    /// `module` is the name of the element's module: the Go package's, where there is one. `side`
+    /// is the side of its process that the element is on.
+    pub const fn new(module: &'static str, side: Side) -> Self {
+        Self { module, side }
+    }
+}
+
+/// Adds elements to a chain, each in a span of its name (see [`ElementLayer`]).
+///
+/// ```
+/// # use nsm_chain::{Elements, End, MetadataLayer, Side};
+/// # let _ =
+/// tower::ServiceBuilder::new()
+///     .server("metadata", MetadataLayer::new(Side::Server))
+///     .service(End);
+/// ```
+pub trait Elements<L>: Sized {
+    /// Adds an element on the side that answers the hop before.
+    fn server<E>(self, module: &'static str, element: E) -> ServiceBuilder<InSpan<E, L>>;
+
+    /// Adds an element on the side that calls the hop behind.
+    fn client<E>(self, module: &'static str, element: E) -> ServiceBuilder<InSpan<E, L>>;
+}
+
+/// An element below those of `L`, with its span.
+pub type InSpan<E, L> = Stack<E, Stack<ElementLayer, L>>;
+
+impl<L> Elements<L> for ServiceBuilder<L> {
+    fn server<E>(self, module: &'static str, element: E) -> ServiceBuilder<InSpan<E, L>> {
+        let span = ElementLayer::new(module, Side::Server);
+        self.layer(span).layer(element)
+    }
+
+    fn client<E>(self, module: &'static str, element: E) -> ServiceBuilder<InSpan<E, L>> {
+        let span = ElementLayer::new(module, Side::Client);
+        self.layer(span).layer(element)
     }
 }
 
@@ -117,7 +128,7 @@ impl<S> Layer<S> for ElementLayer {
     fn layer(&self, inner: S) -> Element<S> {
         Element {
             inner,
-            names: Arc::clone(&self.names),
+            layer: *self,
         }
     }
 }
@@ -126,7 +137,7 @@ impl<S> Layer<S> for ElementLayer {
 #[derive(Clone, Debug)]
 pub struct Element<S> {
     inner: S,
-    names: Arc<Names>,
+    layer: ElementLayer,
 }
 
 impl<S: NetworkService> Service<Call> for Element<S> {
@@ -139,13 +150,34 @@ impl<S: NetworkService> Service<Call> for Element<S> {
     }
 
     fn call(&mut self, call: Call) -> Self::Future {
-        let name = match &call.operation {
-            Operation::Request(_) => self.names.request.as_str(),
-            Operation::Close(_) => self.names.close.as_str(),
+        let name = Name {
+            layer: self.layer,
+            operation: &call.operation,
         };
         let id = call.connection().id.as_str();
-        let span = debug_span!("element", otel.name = name, connection.id = id);
+        let span = debug_span!("element", otel.name = %name, connection.id = id);
         let future = span.in_scope(|| self.inner.call(call));
         future.instrument(span)
+    }
+}
+
+/// The name of an element's span. It is written only where the span is recorded.
+struct Name<'a> {
+    layer: ElementLayer,
+    operation: &'a Operation,
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ElementLayer { module, side } = self.layer;
+        let side = match side {
+            Side::Server => "Server",
+            Side::Client => "Client",
+        };
+        let operation = match self.operation {
+            Operation::Request(_) => "Request",
+            Operation::Close(_) => "Close",
+        };
+        write!(f, "{module}/{module}{side}.{operation}")
     }
 }

@@ -12,8 +12,8 @@ use nsm_chain::begin::Events;
 use nsm_chain::test_util::{FailOn, Fault, Recorder, echo, poll_n_then_drop};
 use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
-    BeginLayer, BoxNetworkService, Call, DeadlineLayer, MetadataLayer, NetworkService, Side,
-    TraceLayer, UpdatePathLayer,
+    BeginLayer, BoxNetworkService, Call, DeadlineLayer, Elements, MetadataLayer, NetworkService,
+    Side, TraceLayer, UpdatePathLayer,
 };
 use tokio::time::{Duration, advance};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -111,6 +111,36 @@ async fn what_an_element_logs_is_in_the_spans_of_its_call_and_of_its_own() {
         [
             "call operation=request connection.id=c",
             "element otel.name=innermost/innermostServer.Request connection.id=c"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_element_of_a_chain_has_a_span_within_that_of_the_one_above() {
+    let log = Captured::start();
+    let chain = ServiceBuilder::new()
+        .layer(TraceLayer)
+        .server("updatepath", UpdatePathLayer::new("forwarder"))
+        .server("begin", BeginLayer::new(Side::Server))
+        .client("metadata", MetadataLayer::new(Side::Client))
+        .service(service_fn(|call: Call| {
+            tracing::debug!("at work");
+            echo().oneshot(call)
+        }));
+
+    send(&chain, Call::close(connection("c"))).await.unwrap();
+
+    let events = log.events(Level::DEBUG);
+    let at_work = events.iter().find(|event| event.text == "at work");
+    let spans = &at_work.unwrap().spans;
+    let names: Vec<_> = spans.iter().map(|span| span.split(' ').nth(1)).collect();
+    assert_eq!(
+        names,
+        [
+            Some("operation=close"),
+            Some("otel.name=updatepath/updatepathServer.Close"),
+            Some("otel.name=begin/beginServer.Close"),
+            Some("otel.name=metadata/metadataClient.Close"),
         ]
     );
 }
