@@ -6,19 +6,25 @@
 //! has the full time of the first request, is through when the token ends. A token that ends so
 //! soon that this would close what is refreshed in time leaves half its life to the caller.
 //!
+//! A hop stands for a connection no longer than by its own token, so that this one ends it at the
+//! latest, where [`token`](crate::token) has written one. It is also what counts where the token of
+//! the hop before has ended already when it comes: the clocks differ then, and whoever asks is
+//! there. Once it is set, no step of a clock moves the time.
+//!
 //! * A request that succeeds starts the time anew, one that fails leaves it as it was.
 //! * A close that succeeds ends it. After one that ran out of time the timer stays, and closes
 //!   again at its time.
 //! * A close of our own that fails is tried again, after longer and longer pauses. In the end the
 //!   hops behind have closed by their own timers, and the connection is forgotten.
 //!
-//! A connection that starts in this process has no hop before it, and no end of that kind.
+//! A connection that starts in this process has no hop before it, and no end but that of our own
+//! token.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use nsm_api::ConnectionId;
-use nsm_api::connection::Connection;
+use nsm_api::connection::{Connection, PathSegment};
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tower::{Layer, Service};
 use tracing::{info, warn};
@@ -68,7 +74,8 @@ impl<S> Layer<S> for TimeoutLayer {
 /// # Errors
 ///
 /// * [`ErrorKind::InvalidArgument`]: the hop before has not said when its token ends, or it has
-///   ended already; or the connection has no id. The request does not go on then.
+///   ended already and there is none of our own; or the connection has no id. The request does not
+///   go on then.
 /// * [`ErrorKind::Internal`]: there is no `begin` above.
 #[derive(Clone, Debug)]
 pub struct Timeout<S> {
@@ -129,17 +136,11 @@ impl<S: NetworkService> Service<Call> for Timeout<S> {
 
 /// When the connection of a request is to be closed.
 fn end(call: &Call) -> Result<Option<Instant>, Error> {
-    let Some(previous) = call.connection().previous_segment() else {
+    let life = life(call.connection())
+        .map_err(|wrong| Error::new(ErrorKind::InvalidArgument, "timeout", wrong))?;
+    let Some(life) = life else {
         return Ok(None);
     };
-    let hop = || previous.name.clone();
-    let life = previous.expires.as_ref().and_then(time_until);
-    let life = match life {
-        Some(life) if !life.is_zero() => Ok(life),
-        Some(_) => Err(Wrong::Ended { hop: hop() }),
-        None => Err(Wrong::NoEnd { hop: hop() }),
-    };
-    let life = life.map_err(|wrong| Error::new(ErrorKind::InvalidArgument, "timeout", wrong))?;
     let now = Instant::now();
     let for_the_close = call
         .deadline
@@ -148,6 +149,22 @@ fn end(call: &Call) -> Result<Option<Instant>, Error> {
     let after = life - for_the_close.min(life / 2);
     // What ends after tokio's time does has no end.
     Ok(now.checked_add(after))
+}
+
+/// How long the hop before stands for a connection, and we do.
+fn life(connection: &Connection) -> Result<Option<Duration>, Wrong> {
+    let life = |segment: &PathSegment| segment.expires.as_ref().and_then(time_until);
+    let ours = connection.current_segment().and_then(life);
+    let Some(previous) = connection.previous_segment() else {
+        return Ok(ours);
+    };
+    let hop = || previous.name.clone();
+    let theirs = life(previous).ok_or_else(|| Wrong::NoEnd { hop: hop() })?;
+    match ours {
+        None if theirs.is_zero() => Err(Wrong::Ended { hop: hop() }),
+        Some(ours) if theirs.is_zero() || theirs > ours => Ok(Some(ours)),
+        _ => Ok(Some(theirs)),
+    }
 }
 
 fn events(call: &Call) -> Result<Events, Error> {

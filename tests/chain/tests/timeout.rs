@@ -8,6 +8,7 @@ use chain_suite::{Begun, connection, eventually, pass, path_that_ends, request, 
 use nsm_api::connection::{Connection, Path};
 use nsm_chain::test_util::{FailOn, Fault, Recorder, echo};
 use nsm_chain::{Call, Error, ErrorKind, NetworkService, Side, TimeoutLayer, now};
+use prost_types::Timestamp;
 use tokio::time::{Duration, Instant};
 use tower::{Layer, ServiceBuilder};
 
@@ -272,34 +273,77 @@ async fn a_request_during_the_retries_brings_the_connection_back() {
     assert_eq!(server.timeout.timers(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_starts_here_has_no_end() {
+/// A path whose hop here has written no token, behind one that ends then.
+fn without_a_token_of_ours(expires: Option<Timestamp>) -> Path {
+    let mut path = path_that_ends(1, &[MINUTE, MINUTE]);
+    path.path_segments[0].expires = expires;
+    path.path_segments[1].expires = None;
+    path
+}
+
+fn with_path(path: Path) -> Connection {
+    Connection {
+        path: Some(path),
+        ..connection("id-1")
+    }
+}
+
+/// How long a connection of that path stands, with no time for the close.
+async fn stands(path: Path) -> Duration {
     let server = Server::new();
-    let starts_here = Connection {
-        path: Some(path_that_ends(0, &[SECOND])),
+    let start = Instant::now();
+    server.begun.request(with_path(path)).await.unwrap();
+    pass(600 * MINUTE).await;
+    assert!(server.is_empty());
+    server.closes()[0] - start
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_starts_here_ends_with_our_own_token_and_without_one_never() {
+    let starts_here = |lives: &[Duration]| Connection {
+        path: Some(path_that_ends(0, lives)),
         ..connection("id-0")
     };
-
-    server.begun.request(starts_here).await.unwrap();
+    let server = Server::new();
+    server.begun.request(starts_here(&[MINUTE])).await.unwrap();
     pass(600 * MINUTE).await;
+    assert_eq!(server.closes().len(), 1);
 
+    let server = Server::new();
+    let mut endless = starts_here(&[MINUTE]);
+    endless.path.get_or_insert_default().path_segments[0].expires = None;
+    server.begun.request(endless).await.unwrap();
+    pass(600 * MINUTE).await;
     assert!(server.closes().is_empty());
     assert_eq!(server.timeout.timers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_a_hop_that_says_no_end_or_one_that_is_over_is_refused_and_leaves_nothing() {
-    let with_expires = |expires| {
+async fn a_connection_stands_no_longer_than_our_own_token_does() {
+    let day = 24 * 60 * MINUTE;
+    for (theirs, expected) in [(day, 2), (2 * MINUTE, 2), (MINUTE, 1)] {
+        let stood = stands(path_that_ends(1, &[theirs, 2 * MINUTE])).await;
+
+        assert_eq!(stood.as_secs(), expected * 60, "{theirs:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hop_before_whose_clock_is_behind_or_ahead_has_the_life_of_our_own_token() {
+    let hour = 60 * MINUTE;
+    for ends in [now() - hour, now(), now() + hour] {
         let mut path = path_that_ends(1, &[MINUTE, MINUTE]);
-        path.path_segments[0].expires = expires;
-        path
-    };
-    let refused = |path: Path| async {
+        path.path_segments[0].expires = Some(ends.into());
+
+        assert_eq!(stands(path).await.as_secs(), 60, "{ends:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_a_hop_that_says_no_end_or_one_that_is_over_is_refused_and_leaves_nothing() {
+    let refused = |expires: Option<Timestamp>| async move {
         let server = Server::new();
-        let asked = Connection {
-            path: Some(path),
-            ..connection("id-1")
-        };
+        let asked = with_path(without_a_token_of_ours(expires));
         let error = server.begun.request(asked).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         // What came below is the close of a first request that failed.
@@ -309,36 +353,31 @@ async fn a_request_of_a_hop_that_says_no_end_or_one_that_is_over_is_refused_and_
     };
 
     assert_eq!(
-        refused(with_expires(None)).await,
+        refused(None).await,
         "timeout: invalid argument: \"hop-0\", the hop before, has not said when its token ends"
     );
     let ago = now() - MINUTE;
     assert_eq!(
-        refused(with_expires(Some(ago.into()))).await,
+        refused(Some(ago.into())).await,
         "timeout: invalid argument: the token of \"hop-0\", the hop before, has ended already, if its \
          clock and ours agree"
     );
-    let before_all_time = prost_types::Timestamp {
+    let before_all_time = Timestamp {
         seconds: i64::MIN,
         nanos: i32::MIN,
     };
-    refused(with_expires(Some(before_all_time))).await;
+    refused(Some(before_all_time)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_end_beyond_all_time_is_no_end() {
     let server = Server::new();
-    let mut path = path_that_ends(1, &[MINUTE, MINUTE]);
-    path.path_segments[0].expires = Some(prost_types::Timestamp {
+    let path = without_a_token_of_ours(Some(Timestamp {
         seconds: i64::MAX,
         nanos: 0,
-    });
-    let asked = Connection {
-        path: Some(path),
-        ..connection("id-1")
-    };
+    }));
 
-    server.begun.request(asked).await.unwrap();
+    server.begun.request(with_path(path)).await.unwrap();
     pass(600 * MINUTE).await;
 
     assert!(server.closes().is_empty());
