@@ -22,6 +22,10 @@ use tower::{Layer, Service};
 
 use crate::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
 
+/// How many hops a path may have. The mesh's own have six and a few more between clusters, and each
+/// hop keeps the path for as long as the connection stands.
+const MOST: usize = 64;
+
 /// Makes the path of each connection pass through this process. See the [module](self).
 ///
 /// It sits above `begin`, which tells connections apart by this hop's ids.
@@ -53,8 +57,8 @@ impl<S> Layer<S> for UpdatePathLayer {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidArgument`] if the path points past its end or contradicts the
-/// connection's id; the call does not go on then.
+/// [`ErrorKind::InvalidArgument`] if the path points past its end, contradicts the connection's
+/// id, or has more than 64 segments; the call does not go on then.
 #[derive(Clone, Debug)]
 pub struct UpdatePath<S> {
     inner: S,
@@ -106,12 +110,18 @@ enum PathError {
     Index { index: u32, segments: usize },
     #[error("the connection's id is {id:?}, and in its path {segment:?}")]
     Id { id: String, segment: String },
+    #[error("the path has {segments} segments, and {MOST} are the most")]
+    TooLong { segments: usize },
 }
 
 /// Moves the connection on to the hop `name`, and tells where it was before.
 fn move_on(connection: &mut Connection, name: &str) -> Result<Before, PathError> {
     let path = connection.path.get_or_insert_default();
-    if path.path_segments.is_empty() {
+    let segments = path.path_segments.len();
+    if segments > MOST {
+        return Err(PathError::TooLong { segments });
+    }
+    if segments == 0 {
         if connection.id.is_empty() {
             connection.id = ConnectionId::random().into();
         }
@@ -123,7 +133,7 @@ fn move_on(connection: &mut Connection, name: &str) -> Result<Before, PathError>
     let Some(current) = path.current_segment() else {
         return Err(PathError::Index {
             index: path.index,
-            segments: path.path_segments.len(),
+            segments,
         });
     };
     let before = Before {

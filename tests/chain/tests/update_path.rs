@@ -95,6 +95,22 @@ async fn an_index_past_the_path_is_refused_and_goes_no_further() {
 }
 
 #[tokio::test]
+async fn a_path_that_is_too_long_is_refused_and_goes_no_further() {
+    let (chain, below) = nse();
+    let of = |length| with_path("a", 0, &vec![("nsc", "a"); length]);
+
+    for call in [request(of(65)), Call::close(of(65))] {
+        let error = send(&chain, call).await.unwrap_err();
+
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let words = "the path has 65 segments, and 64 are the most";
+        assert!(error.report().to_string().contains(words));
+    }
+    assert!(below.calls().is_empty());
+    send(&chain, request(of(64))).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_next_segment_of_another_name_is_renamed_and_gets_a_new_id() {
     let segments = [("nsc", "a"), ("former", "b"), ("next", "c")];
 
