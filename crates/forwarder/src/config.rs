@@ -4,8 +4,39 @@ use std::num::NonZeroU8;
 
 use nsm_grpc::Address;
 use nsm_netlink::{Owner, TableRange};
-use nsm_program::Observability;
 use nsm_program::settings::{GoDuration, Map, parse_bool, positive};
+use nsm_program::{Observability, WithoutEffect};
+
+/// Settings of the mesh's Go forwarders that mean nothing here.
+pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
+    (
+        &[
+            "NSM_CONNECT_TO",
+            "NSM_LABELS",
+            "NSM_NSNAME",
+            "NSM_REGISTRY_CLIENT_POLICIES",
+        ],
+        "there is no registry: NSM_ENDPOINTS lists the endpoints",
+    ),
+    (
+        &["NSM_BRIDGE_NAME", "NSM_TUNNEL_IP", "NSM_VXLAN_PORT"],
+        "client and endpoint are joined directly, on one node",
+    ),
+    (
+        &[
+            "NSM_CGROUP_PATH",
+            "NSM_DEVICE_PLUGIN_PATH",
+            "NSM_L2_RESOURCE_SELECTOR_FILE",
+            "NSM_PCI_DEVICES_PATH",
+            "NSM_PCI_DRIVERS_PATH",
+            "NSM_POD_RESOURCES_PATH",
+            "NSM_RESOURCE_POLL_TIMEOUT",
+            "NSM_SRIOV_CONFIG_FILE",
+            "NSM_VFIO_PATH",
+        ],
+        "interfaces are not those of a device",
+    ),
+];
 
 /// A forwarder of the Network Service Mesh: joins clients and endpoints with kernel interfaces, and
 /// installs the endpoints' policies
@@ -187,6 +218,16 @@ mod tests {
     #[test]
     fn every_setting_has_a_variable_a_flag_and_a_help() {
         assert_eq!(omissions::<Config>(), [""; 0]);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_no_setting() {
+        for name in WITHOUT_EFFECT.iter().flat_map(|(names, _)| *names) {
+            let Asked::Run(configured) = read::<Config>(["forwarder".into()], [name.into()]) else {
+                panic!("not configured");
+            };
+            assert_eq!(configured.unknown.len(), 1, "{name}");
+        }
     }
 
     #[test]

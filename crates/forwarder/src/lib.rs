@@ -21,7 +21,7 @@ use std::time::Duration;
 use nsm_grpc::{ListenError, Listener, Server};
 use nsm_netlink::NetnsError;
 use nsm_program::shutdown::Shutdown;
-use nsm_program::{Observability, Program};
+use nsm_program::{Observability, Program, WithoutEffect};
 use thiserror::Error;
 
 use chain::Forwarder;
@@ -56,6 +56,8 @@ pub enum Error {
 
 impl Program for Config {
     type Error = Error;
+
+    const WITHOUT_EFFECT: &'static [WithoutEffect] = config::WITHOUT_EFFECT;
 
     fn name(&self) -> &str {
         &self.name

@@ -5,10 +5,37 @@ use std::num::NonZeroU8;
 use nsm_api::mechanism::KERNEL;
 use nsm_grpc::Address;
 use nsm_netlink::{Owner, TableRange};
-use nsm_program::Observability;
 use nsm_program::settings::{GoDuration, List, ListError, Map, ServiceUrl, ServiceUrlError};
 use nsm_program::settings::{parse_bool, positive};
+use nsm_program::{Observability, WithoutEffect};
 use thiserror::Error;
+
+/// Settings of the mesh's Go client that mean nothing here.
+pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
+    (
+        &["NSM_MECHANISM"],
+        "each URL of NSM_NETWORK_SERVICES names its own",
+    ),
+    (
+        &["NSM_AWARENESS_GROUPS"],
+        "prefixes of other connections are not excluded",
+    ),
+    (
+        &[
+            "NSM_LOCAL_DNS_SERVER_ADDRESS",
+            "NSM_LOCAL_DNS_SERVER_ENABLED",
+        ],
+        "DNS stays as it is",
+    ),
+    (
+        &[
+            "NSM_LIVENESS_CHECK_ENABLED",
+            "NSM_LIVENESS_CHECK_INTERVAL",
+            "NSM_LIVENESS_CHECK_TIMEOUT",
+        ],
+        "connections are not probed",
+    ),
+];
 
 /// A client of the Network Service Mesh: asks for the connections of its pod, keeps them as long as
 /// it runs, and closes them at its end
@@ -199,6 +226,17 @@ mod tests {
     #[test]
     fn every_setting_has_a_variable_a_flag_and_a_help() {
         assert_eq!(omissions::<Config>(), [""; 0]);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_no_setting() {
+        for name in WITHOUT_EFFECT.iter().flat_map(|(names, _)| *names) {
+            let arguments = ["nsc", "--network-services=a"].map(OsString::from);
+            let Asked::Run(configured) = read::<Config>(arguments, [name.into()]) else {
+                panic!("not configured");
+            };
+            assert_eq!(configured.unknown.len(), 1, "{name}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use nsm_chain::BoxNetworkService;
 use nsm_grpc::Transport;
 use nsm_netlink::NetnsError;
 use nsm_program::shutdown::Shutdown;
-use nsm_program::{Observability, Program};
+use nsm_program::{Observability, Program, WithoutEffect};
 use thiserror::Error;
 use tokio::task::JoinSet;
 
@@ -47,6 +47,8 @@ pub enum Error {
 
 impl Program for Config {
     type Error = Error;
+
+    const WITHOUT_EFFECT: &'static [WithoutEffect] = config::WITHOUT_EFFECT;
 
     fn name(&self) -> &str {
         &self.name

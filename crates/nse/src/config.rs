@@ -4,8 +4,25 @@ use std::path::PathBuf;
 
 use nsm_endpoint::{CidrGroups, IpamPolicy};
 use nsm_grpc::Address;
-use nsm_program::Observability;
 use nsm_program::settings::{GoDuration, List, positive};
+use nsm_program::{Observability, WithoutEffect};
+
+/// Settings of the mesh's Go endpoints that mean nothing here.
+pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
+    (
+        &[
+            "NSM_CONNECT_TO",
+            "NSM_LABELS",
+            "NSM_REGISTER_SERVICE",
+            "NSM_REGISTRY_CLIENT_POLICIES",
+            "NSM_UNREGISTER_ITSELF",
+        ],
+        "there is no registry: the forwarder's NSM_ENDPOINTS names NSM_LISTEN_ON",
+    ),
+    (&["NSM_BASE_DIR"], "no files are made"),
+    (&["NSM_DNS_CONFIGS"], "no DNS servers are handed out"),
+    (&["NSM_IDLE_TIMEOUT"], "it runs until it is stopped"),
+];
 
 /// An endpoint of the Network Service Mesh: gives each client an interface, addresses, and policies
 /// from a file
@@ -121,6 +138,16 @@ mod tests {
     #[test]
     fn every_setting_has_a_variable_a_flag_and_a_help() {
         assert_eq!(omissions::<Config>(), [""; 0]);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_no_setting() {
+        for name in WITHOUT_EFFECT.iter().flat_map(|(names, _)| *names) {
+            let Asked::Run(configured) = read::<Config>(["nse".into()], [name.into()]) else {
+                panic!("not configured");
+            };
+            assert_eq!(configured.unknown.len(), 1, "{name}");
+        }
     }
 
     #[test]

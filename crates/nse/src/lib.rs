@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use nsm_endpoint::{Policies, PolicyFileError, PolicyList};
 use nsm_grpc::{ListenError, Listener, Server};
 use nsm_program::shutdown::Shutdown;
-use nsm_program::{Observability, Program};
+use nsm_program::{Observability, Program, WithoutEffect};
 use thiserror::Error;
 
 pub use config::Config;
@@ -30,7 +30,7 @@ pub fn main() -> ExitCode {
 pub enum Error {
     /// The policies cannot be read. A part of them would be worse than none: what is missing is
     /// traffic that goes another way.
-    #[error("the policies cannot be used")]
+    #[error("the policies of NSM_PBR_CONFIG_PATH cannot be used")]
     Policies(#[from] PolicyFileError),
     /// There is nothing to listen at.
     #[error("the endpoint cannot serve")]
@@ -39,6 +39,16 @@ pub enum Error {
 
 impl Program for Config {
     type Error = Error;
+
+    const WITHOUT_EFFECT: &'static [WithoutEffect] = config::WITHOUT_EFFECT;
+
+    // A file that cannot be read may be readable at the next start, with the same settings.
+    fn is_bad_setting(error: &Error) -> bool {
+        let Error::Policies(error) = error else {
+            return false;
+        };
+        !matches!(error, PolicyFileError::Unreadable { .. })
+    }
 
     fn name(&self) -> &str {
         &self.name
@@ -70,5 +80,51 @@ impl Config {
             None => tracing::info!(%path, "there is no such file, and so there are no policies"),
         }
         Ok(Policies::new(list.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use nsm_chain::ErrorChain;
+    use std::fs;
+    use std::path::Path;
+
+    /// Why the endpoint does not start with that file, and whether it is a bad setting.
+    fn refusal(file: &Path) -> (String, bool) {
+        let flag = format!("--pbr-config-path={}", file.display());
+        let config = Config::parse_from(["nse", &flag]);
+        let error = Error::from(config.policies().unwrap_err());
+        (
+            ErrorChain(&error).to_string(),
+            Config::is_bad_setting(&error),
+        )
+    }
+
+    #[test]
+    fn a_policy_file_with_a_mistake_is_a_bad_setting_and_one_that_cannot_be_read_is_not() {
+        let folder = std::env::temp_dir().join(format!("nse-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("policies.yaml");
+        fs::write(&file, "- from: 10.0.0.1\n  dstPort: 80\n").unwrap();
+        let unknown_key = refusal(&file);
+        fs::write(&file, "- proto: 300\n").unwrap();
+        let no_such_protocol = refusal(&file);
+        let a_folder = refusal(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert!(
+            unknown_key.0.contains("policies.yaml:2:3: "),
+            "{unknown_key:?}"
+        );
+        assert!(unknown_key.1);
+        assert!(
+            no_such_protocol.0.contains("policies.yaml:1:"),
+            "{no_such_protocol:?}"
+        );
+        assert!(no_such_protocol.1);
+        assert!(a_folder.0.contains("cannot read"), "{a_folder:?}");
+        assert!(!a_folder.1);
     }
 }

@@ -44,6 +44,7 @@
 //! ```
 
 pub mod command;
+mod descriptors;
 pub mod logging;
 mod program;
 pub mod settings;
@@ -54,4 +55,4 @@ mod variables;
 
 pub use program::{Observability, Program, main};
 pub use trace_context::TraceContextLayer;
-pub use variables::UnknownVariable;
+pub use variables::{UnknownVariable, WithoutEffect};

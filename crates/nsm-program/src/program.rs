@@ -8,13 +8,15 @@ use std::time::Duration;
 use nsm_chain::ErrorChain;
 use tokio::runtime;
 use tokio::time::{Instant, timeout};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-use crate::command::{self, Configured};
+use crate::command::{self, Configured, USAGE};
+use crate::descriptors;
 use crate::logging::{self, LogFormat};
 use crate::settings::{GoDuration, HostPort, ListenOn, LogLevel, parse_bool, positive};
 use crate::shutdown::{Shutdown, Signals};
 use crate::telemetry::{self, Telemetry};
+use crate::variables::{self, WithoutEffect};
 
 /// The time that the end leaves for the last spans and metrics.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
@@ -110,6 +112,15 @@ pub trait Program: clap::Parser + Send + 'static {
     /// The settings of what can be seen of it.
     fn observability(&self) -> &Observability;
 
+    /// The variables that other implementations of this program know, and this one does not.
+    const WITHOUT_EFFECT: &'static [WithoutEffect] = &[];
+
+    /// Whether an error is about the value of a setting: what the file holds that it names, say. The
+    /// program ends as it does with other bad values.
+    fn is_bad_setting(_error: &Self::Error) -> bool {
+        false
+    }
+
     /// How long it may take to end once it is asked to. What is not done then is left.
     fn shutdown_timeout(&self) -> Duration {
         Duration::from_secs(20)
@@ -122,7 +133,7 @@ pub trait Program: clap::Parser + Send + 'static {
 }
 
 /// Runs a program, and tells the status to end with: 0 when it has ended well, 1 when it could not
-/// go on or did not end in time, [`USAGE`](command::USAGE) for settings that it cannot work with.
+/// go on or did not end in time, [`USAGE`] for settings that it cannot work with.
 /// At a second signal the process ends at once with [`INTERRUPTED`](crate::shutdown::INTERRUPTED).
 ///
 /// Its error is logged, once, as one line with all its causes.
@@ -144,7 +155,8 @@ pub fn main<P: Program>() -> ExitCode {
     status
 }
 
-async fn run<P: Program>(Configured { config, unknown }: Configured<P>) -> ExitCode {
+async fn run<P: Program>(configured: Configured<P>) -> ExitCode {
+    let Configured { config, unknown } = configured;
     let observability = config.observability().clone();
     let name = config.name().to_owned();
     let telemetry = Telemetry::start(&name, &observability.telemetry()).await;
@@ -164,15 +176,8 @@ async fn run<P: Program>(Configured { config, unknown }: Configured<P>) -> ExitC
             return ExitCode::FAILURE;
         }
     };
-    for variable in unknown {
-        match variable.meant {
-            Some(meant) => warn!(
-                variable = variable.name,
-                "unknown variable: {meant} may be meant"
-            ),
-            None => warn!(variable = variable.name, "unknown variable"),
-        }
-    }
+    descriptors::raise_limit();
+    variables::report(unknown, P::WITHOUT_EFFECT);
     if let Some(address) = telemetry.prometheus() {
         info!(%address, "metrics are at /metrics");
     }
@@ -191,7 +196,7 @@ async fn run<P: Program>(Configured { config, unknown }: Configured<P>) -> ExitC
     }
 
     let within = config.shutdown_timeout();
-    let (status, left) = end_in_time(config.run(shutdown.clone()), shutdown, within).await;
+    let (status, left) = end_in_time::<P>(config.run(shutdown.clone()), shutdown, within).await;
 
     telemetry.shut_down(left.min(LAST_EXPORT)).await;
     status
@@ -199,8 +204,8 @@ async fn run<P: Program>(Configured { config, unknown }: Configured<P>) -> ExitC
 
 /// Waits for the work, and from when the end is asked for no longer than `within`. Tells what is
 /// left of that.
-async fn end_in_time<E: Error + 'static>(
-    work: impl Future<Output = Result<(), E>>,
+async fn end_in_time<P: Program>(
+    work: impl Future<Output = Result<(), P::Error>>,
     shutdown: Shutdown,
     within: Duration,
 ) -> (ExitCode, Duration) {
@@ -222,7 +227,10 @@ async fn end_in_time<E: Error + 'static>(
         }
         Some(Err(error)) => {
             error!(error = %ErrorChain(&error), "ended by an error");
-            ExitCode::FAILURE
+            match P::is_bad_setting(&error) {
+                true => ExitCode::from(USAGE),
+                false => ExitCode::FAILURE,
+            }
         }
         None => {
             error!(?within, "not ended in time: what was not done is left");

@@ -2,6 +2,18 @@
 
 use std::ffi::OsString;
 
+use tracing::{info, warn};
+
+/// Variables that are settings of other implementations of a program, and why they have no effect
+/// here, or what to use.
+pub type WithoutEffect = (&'static [&'static str], &'static str);
+
+/// Those that no program has.
+const EVERYWHERE: WithoutEffect = (
+    &["NSM_PPROF_ENABLED", "NSM_PPROF_LISTEN_ON"],
+    "no profile is served",
+);
+
 /// A variable that looks like a setting and is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVariable {
@@ -27,6 +39,39 @@ pub(crate) fn unknown(
         .collect();
     unknown.sort_by(|a, b| a.name.cmp(&b.name));
     unknown
+}
+
+/// Says in one line which of the variables have no effect here, and warns about each of the others.
+pub(crate) fn report(mut unknown: Vec<UnknownVariable>, elsewhere: &[WithoutEffect]) {
+    let known = take_known(&mut unknown, elsewhere.iter().chain([&EVERYWHERE]));
+    if !known.is_empty() {
+        info!("variables that have no effect here: {}", known.join("; "));
+    }
+    for variable in unknown {
+        match variable.meant {
+            Some(meant) => warn!(
+                variable = variable.name,
+                "unknown variable: {meant} may be meant"
+            ),
+            None => warn!(variable = variable.name, "unknown variable"),
+        }
+    }
+}
+
+/// Takes out those that are known elsewhere, and names them with the reason.
+fn take_known<'a>(
+    unknown: &mut Vec<UnknownVariable>,
+    elsewhere: impl Iterator<Item = &'a WithoutEffect>,
+) -> Vec<String> {
+    let mut known = Vec::new();
+    for (variables, why) in elsewhere {
+        let is_known = |it: &mut UnknownVariable| variables.contains(&it.name.as_str());
+        let names: Vec<_> = unknown.extract_if(.., is_known).map(|it| it.name).collect();
+        if !names.is_empty() {
+            known.push(format!("{} ({why})", names.join(", ")));
+        }
+    }
+    known
 }
 
 /// The name that differs by so little that it may have been meant.
@@ -70,5 +115,28 @@ mod tests {
                 expected("NSM_SOMETHING", None),
             ]
         );
+    }
+
+    #[test]
+    fn those_that_are_known_elsewhere_are_told_together_with_the_reason() {
+        let elsewhere: [WithoutEffect; 3] = [
+            (&["NSM_BRIDGE", "NSM_PORT", "NSM_ID"], "there is no bridge"),
+            (&["NSM_DNS"], "names are not resolved"),
+            (&["NSM_OTHER"], "it is not set"),
+        ];
+        let variables = ["NSM_DNS", "NSM_PORT", "NSM_BRIDGE", "NSM_SOMETHING"];
+        let mut unknown = unknown(&["NSM_NAME"], variables.map(OsString::from));
+
+        let known = take_known(&mut unknown, elsewhere.iter());
+
+        assert_eq!(
+            known,
+            [
+                "NSM_BRIDGE, NSM_PORT (there is no bridge)",
+                "NSM_DNS (names are not resolved)",
+            ]
+        );
+        assert_eq!(unknown.len(), 1);
+        assert_eq!(unknown[0].name, "NSM_SOMETHING");
     }
 }

@@ -8,7 +8,7 @@ use nsm_chain::trace::ElementLayer;
 use nsm_chain::{BeginLayer, Call, DeadlineLayer, End, Side, TraceLayer, UpdatePathLayer};
 use nsm_program::settings::{GoDuration, List, ServiceUrl, positive};
 use nsm_program::shutdown::Shutdown;
-use nsm_program::{Observability, Program, TraceContextLayer};
+use nsm_program::{Observability, Program, TraceContextLayer, WithoutEffect};
 use opentelemetry::global;
 use program_suite::request;
 use tower::{ServiceBuilder, ServiceExt};
@@ -52,6 +52,8 @@ enum Ending {
     Well,
     /// By an error.
     Error,
+    /// By an error that is about a setting.
+    BadSetting,
     /// Never.
     Never,
 }
@@ -66,6 +68,8 @@ enum SampleError {
     },
     #[error("the sample fails")]
     Failed(#[source] Told),
+    #[error("a setting names something that makes no sense")]
+    BadSetting,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +78,12 @@ struct Told;
 
 impl Program for Sample {
     type Error = SampleError;
+
+    const WITHOUT_EFFECT: &'static [WithoutEffect] = &[(&["NSM_SOUND"], "it is silent")];
+
+    fn is_bad_setting(error: &SampleError) -> bool {
+        matches!(error, SampleError::BadSetting)
+    }
 
     fn name(&self) -> &str {
         &self.name
@@ -108,8 +118,10 @@ impl Program for Sample {
         info!("ready");
         let mut ticks = tokio::time::interval(Duration::from_millis(20));
         loop {
-            if let Ending::Error = self.ending {
-                return Err(SampleError::Failed(Told));
+            match self.ending {
+                Ending::Error => return Err(SampleError::Failed(Told)),
+                Ending::BadSetting => return Err(SampleError::BadSetting),
+                Ending::Well | Ending::Never => {}
             }
             tokio::select! {
                 _ = ticks.tick() => trace!("tick"),

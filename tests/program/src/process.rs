@@ -69,6 +69,11 @@ impl Process {
         }
     }
 
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it says something with these words, and gives the line.
     ///
     /// # Panics

@@ -122,7 +122,7 @@ fn help_tells_every_setting() {
 fn an_unknown_variable_is_warned_about_and_does_no_harm() {
     let variables = [
         ("NSM_REQEUST_TIMEOUT", "5s"),
-        ("NSM_PPROF_ENABLED", "true"),
+        ("NSM_LOUDNESS", "11"),
         ("OTHER", "1"),
         ("NSM_ENDING", "error"),
     ];
@@ -135,8 +135,40 @@ fn an_unknown_variable_is_warned_about_and_does_no_harm() {
         .filter(|line| line.contains("WARN"))
         .collect();
     assert_eq!(warnings.len(), 2, "{:#?}", ended.said);
-    assert!(warnings[0].contains("NSM_PPROF_ENABLED"));
+    assert!(warnings[0].contains("NSM_LOUDNESS"));
     assert!(warnings[1].contains("NSM_REQUEST_TIMEOUT may be meant"));
+}
+
+#[test]
+fn variables_that_have_no_effect_here_are_named_in_one_line_and_not_warned_about() {
+    let variables = [
+        ("NSM_SOUND", "loud"),
+        ("NSM_PPROF_ENABLED", "true"),
+        ("NSM_PPROF_LISTEN_ON", ":6060"),
+        ("NSM_ENDING", "error"),
+    ];
+
+    let ended = run(&variables, &[]);
+
+    let told: Vec<_> = ended
+        .said
+        .iter()
+        .filter(|line| line.contains("NSM_"))
+        .collect();
+    assert_eq!(told.len(), 1, "{:#?}", ended.said);
+    assert!(told[0].contains("INFO"), "{told:?}");
+    let words = "have no effect here: NSM_SOUND (it is silent); \
+                 NSM_PPROF_ENABLED, NSM_PPROF_LISTEN_ON (no profile is served)";
+    assert!(told[0].ends_with(words), "{told:?}");
+}
+
+#[test]
+fn an_error_that_is_about_a_setting_is_one_line_and_status_2() {
+    let ended = run(&[("NSM_ENDING", "bad-setting")], &[]);
+
+    assert_eq!(ended.status, Some(2));
+    let errors = ended.said.iter().filter(|line| line.contains("ERROR"));
+    assert_eq!(errors.count(), 1, "{:#?}", ended.said);
 }
 
 #[test]
