@@ -16,7 +16,10 @@ pub enum Error {
     #[error("cannot use the connection")]
     Invalid(#[from] Invalid),
     /// No namespace came from the client.
-    #[error("the connection came without the client's network namespace")]
+    #[error(
+        "the connection came without the client's network namespace: send its descriptor, and name it \
+         in the mechanism by inode://<device>/<inode>"
+    )]
     NoClientNamespace,
     /// No namespace came from the endpoint.
     #[error("the endpoint answered without its network namespace")]
