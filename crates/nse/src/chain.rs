@@ -5,7 +5,9 @@ use nsm_chain::{
     BeginLayer, BoxNetworkService, DeadlineLayer, Elements, End, MetadataLayer, Side, TimeoutLayer,
     TokenLayer, TraceLayer, UpdatePathLayer,
 };
-use nsm_endpoint::{IpamLayer, MechanismsLayer, Offer, Policies, PoliciesLayer, ServicesLayer};
+use nsm_endpoint::{
+    IpamLayer, LastHopLayer, MechanismsLayer, Offer, Policies, PoliciesLayer, ServicesLayer,
+};
 use nsm_grpc::{RecvFdLayer, SendFdLayer};
 use nsm_program::TraceContextLayer;
 use tower::ServiceBuilder;
@@ -37,6 +39,8 @@ pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
         .server("metadata", MetadataLayer::new(Side::Server))
         // Below the tokens: closes what the forwarder has not asked for again in time.
         .server("timeout", TimeoutLayer::new())
+        // Nothing comes behind us: the path ends here, and the connection gets our name.
+        .server("trimpath", LastHopLayer::new(config.name.as_str()))
         // Takes the descriptor that a forwarder may send of the client's namespace, so that it does
         // not lie about for as long as the forwarder's transport lives.
         .server("recvfd", RecvFdLayer::server())
@@ -59,6 +63,103 @@ pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
         )
         // Right behind it: what was named there goes along with the answer as a descriptor.
         .server("sendfd", SendFdLayer::server())
-        // Nothing comes behind an endpoint.
+        // The answer is complete.
         .service(End)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use nsm_api::connection::{Connection, Mechanism, Path, PathSegment};
+    use nsm_api::networkservice::NetworkServiceRequest;
+    use nsm_chain::{Call, now};
+    use nsm_endpoint::NOOP;
+    use std::time::Duration;
+    use tower::ServiceExt;
+
+    fn endpoint() -> BoxNetworkService {
+        let config = Config::parse_from(["nse", "--name=nse-1", "--service-names=net"]);
+        chain(&config, Policies::default())
+    }
+
+    fn segment(name: &str, id: &str, life: Duration) -> PathSegment {
+        PathSegment {
+            name: name.to_owned(),
+            id: id.to_owned(),
+            expires: Some((now() + life).into()),
+            ..PathSegment::default()
+        }
+    }
+
+    /// A request as it comes from a forwarder whose connection had that way behind it before.
+    fn request(behind: Vec<PathSegment>) -> Call {
+        let before = ["nsc", "forwarder"].map(|hop| segment(hop, hop, Duration::from_secs(600)));
+        let path_segments = before.into_iter().chain(behind).collect();
+        Call::request(NetworkServiceRequest {
+            connection: Some(Connection {
+                id: "forwarder".to_owned(),
+                network_service: "net".to_owned(),
+                network_service_endpoint_name: "nse-0".to_owned(),
+                path: Some(Path {
+                    index: 1,
+                    path_segments,
+                }),
+                ..Connection::default()
+            }),
+            mechanism_preferences: vec![Mechanism {
+                r#type: NOOP.to_owned(),
+                ..Mechanism::default()
+            }],
+        })
+    }
+
+    fn hops(connection: &Connection) -> Vec<(&str, &str)> {
+        let segments = connection.path.iter().flat_map(|path| &path.path_segments);
+        segments
+            .map(|hop| (hop.name.as_str(), hop.id.as_str()))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn the_path_ends_at_the_endpoint_and_the_connection_has_its_name() {
+        let behind = vec![
+            segment("nse-1", "own", Duration::from_secs(1)),
+            segment("further", "far", Duration::from_secs(1)),
+        ];
+
+        let answer = endpoint().oneshot(request(behind)).await.unwrap();
+
+        let expected = [("nsc", "nsc"), ("forwarder", "forwarder"), ("nse-1", "own")];
+        assert_eq!(hops(&answer), expected);
+        assert_eq!(answer.path.as_ref().unwrap().index, 1);
+        assert_eq!(answer.id, "forwarder");
+        assert_eq!(answer.network_service_endpoint_name, "nse-1");
+        let own = &answer.path.as_ref().unwrap().path_segments[2];
+        let end = own.expires.unwrap().seconds;
+        let least = prost_types::Timestamp::from(now() + Duration::from_secs(500));
+        assert!(
+            end > least.seconds,
+            "the token of the endpoint is a new one"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_refresh_with_the_answer_is_the_same_connection_and_a_close_finds_it() {
+        let chain = endpoint();
+        let first = chain.clone().oneshot(request(vec![])).await.unwrap();
+        let [_, _, own] = &hops(&first)[..] else {
+            panic!("{:?}", hops(&first));
+        };
+        let again = NetworkServiceRequest {
+            connection: Some(first.clone()),
+            ..NetworkServiceRequest::default()
+        };
+
+        let second = chain.clone().oneshot(Call::request(again)).await.unwrap();
+
+        assert_eq!(hops(&second)[2], *own);
+        assert_eq!(second.src_ip_addrs(), first.src_ip_addrs());
+        chain.oneshot(Call::close(second)).await.unwrap();
+    }
 }

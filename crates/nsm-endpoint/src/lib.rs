@@ -1,14 +1,14 @@
 //! What an endpoint of the Network Service Mesh needs, as layers of its chain: addresses for its
-//! clients, policies from a file, the choice of a mechanism, and a refusal of what is meant for
-//! others.
+//! clients, policies from a file, the choice of a mechanism, a refusal of what is meant for others,
+//! and the end of the path.
 //!
 //! ```
 //! use nsm_api::connection::{Connection, Mechanism};
 //! use nsm_api::networkservice::NetworkServiceRequest;
 //! use nsm_chain::{BeginLayer, Call, End, MetadataLayer, Side, UpdatePathLayer};
 //! use nsm_endpoint::{
-//!     IpamLayer, IpamPolicy, MechanismsLayer, Offer, Policies, PoliciesLayer, PolicyList,
-//!     ServicesLayer,
+//!     IpamLayer, IpamPolicy, LastHopLayer, MechanismsLayer, Offer, Policies, PoliciesLayer,
+//!     PolicyList, ServicesLayer,
 //! };
 //! use tower::{ServiceBuilder, ServiceExt};
 //!
@@ -21,6 +21,8 @@
 //!     .layer(UpdatePathLayer::new("nse-1"))
 //!     .layer(BeginLayer::new(Side::Server))
 //!     .layer(MetadataLayer::new(Side::Server))
+//!     // Nothing comes behind an endpoint.
+//!     .layer(LastHopLayer::new("nse-1"))
 //!     // Above everything that gives a connection something.
 //!     .layer(ServicesLayer::new(["icmp-responder"], "ETHERNET"))
 //!     // Below begin: one call at a time for a connection.
@@ -50,12 +52,14 @@
 mod host;
 mod interface_name;
 pub mod ipam;
+pub mod last_hop;
 pub mod mechanisms;
 pub mod policies;
 pub mod services;
 
 pub use interface_name::InterfaceNameError;
 pub use ipam::{CidrGroups, CidrGroupsError, IpamLayer, IpamPolicy, UnknownIpamPolicy};
+pub use last_hop::LastHopLayer;
 pub use mechanisms::{MechanismError, MechanismsLayer, NOOP, OWN_NETNS, Offer};
 pub use policies::{Place, Policies, PoliciesLayer, PolicyFileError, PolicyList};
 pub use services::{ServiceError, ServicesLayer};
