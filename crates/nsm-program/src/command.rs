@@ -23,6 +23,10 @@ pub const USAGE: u8 = 2;
 
 const PRINT_CONFIG: &str = "print-config";
 
+const STATUSES: &str = "Exit status: 0 when it has ended well, 1 when it cannot go on (for example, \
+    when another process listens at its socket) or has not ended in time, 2 for settings that it \
+    cannot work with, 130 when a second signal has ended it at once";
+
 /// A configuration, and what the environment has besides.
 #[derive(Debug)]
 pub struct Configured<C> {
@@ -126,7 +130,10 @@ fn command<C: Parser>() -> Command {
         .long(PRINT_CONFIG)
         .action(ArgAction::SetTrue)
         .help("Print the configuration that is in effect, as variables, and exit");
-    C::command().styles(Styles::plain()).arg(print_config)
+    C::command()
+        .styles(Styles::plain())
+        .arg(print_config)
+        .after_help(STATUSES)
 }
 
 /// The configuration in effect, as clap has it: from flags, variables and defaults.
@@ -312,6 +319,7 @@ mod tests {
             "How long to wait",
             "[env: NSM_SAMPLE_TIMEOUT=]",
             "--print-config",
+            "Exit status: 0",
         ] {
             assert!(help.contains(words), "{help}");
         }
