@@ -33,10 +33,10 @@ impl Backoff {
         wait
     }
 
-    /// A connection has stood for so long. Tells whether it was a success, from which the waits
-    /// begin anew; one that breaks at once is none.
-    pub(super) fn stood(&mut self, time: Duration) -> bool {
-        let success = time >= self.longest;
+    /// A connection has stood for so long, and may have carried an answer. Tells whether it was a
+    /// success, from which the waits begin anew; one that breaks at once without is none.
+    pub(super) fn stood(&mut self, time: Duration, answered: bool) -> bool {
+        let success = answered || time >= self.longest;
         if success {
             self.next = self.first;
         }
@@ -75,14 +75,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_connection_that_has_stood_begins_anew() {
+    fn only_a_connection_that_has_stood_or_answered_begins_anew() {
         let mut backoff = Backoff::new(FIRST, LONGEST);
         waits(&mut backoff, 0.5);
 
-        assert!(!backoff.stood(Duration::from_millis(10)));
+        assert!(!backoff.stood(Duration::from_millis(10), false));
         assert_eq!(backoff.wait(0.5), LONGEST);
 
-        assert!(backoff.stood(LONGEST));
+        assert!(backoff.stood(LONGEST, false));
+        assert_eq!(backoff.wait(0.5), FIRST);
+        waits(&mut backoff, 0.5);
+
+        assert!(backoff.stood(Duration::from_millis(10), true));
         assert_eq!(backoff.wait(0.5), FIRST);
     }
 }

@@ -1,6 +1,7 @@
 //! Keeps a transport connected.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep, timeout};
@@ -44,12 +45,13 @@ pub(super) async fn drive(shared: Arc<Shared>) {
         let wait = match dialled {
             Ok(dialled) => {
                 let since = Instant::now();
-                if let Ended::Unused = stand(&shared, dialled).await {
+                let answered = Arc::default();
+                if let Ended::Unused = stand(&shared, dialled, &answered).await {
                     return;
                 }
                 // The successor may listen already. But a connection that breaks at once is no
                 // reason for another one at once.
-                match backoff.stood(since.elapsed()) {
+                match backoff.stood(since.elapsed(), answered.load(Relaxed)) {
                     true => Duration::ZERO,
                     false => backoff.wait(fastrand::f64()),
                 }
@@ -72,7 +74,7 @@ pub(super) async fn drive(shared: Arc<Shared>) {
 }
 
 /// Offers a connection until it ends.
-async fn stand(shared: &Shared, dialled: Dialled) -> Ended {
+async fn stand(shared: &Shared, dialled: Dialled, answered: &Arc<AtomicBool>) -> Ended {
     let mut connection = dialled.connection;
     let generation = *shared.generation.borrow() + 1;
     let retired = Arc::new(Notify::new());
@@ -81,6 +83,7 @@ async fn stand(shared: &Shared, dialled: Dialled) -> Ended {
         peer: dialled.peer,
         generation,
         retired: Arc::clone(&retired),
+        answered: Arc::clone(answered),
     }));
     shared.generation.send_replace(generation);
     tracing::debug!(address = %shared.address, generation, "connected");

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use h2::Reason;
@@ -27,6 +28,8 @@ pub(crate) struct Link {
     pub(super) peer: Option<Peer>,
     pub(super) generation: u64,
     pub(super) retired: Arc<Notify>,
+    /// Whether the other side has answered a call.
+    pub(super) answered: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -47,13 +50,19 @@ impl Link {
 
     /// Carries calls of the generated clients.
     pub(crate) fn wire(&self) -> Wire {
-        Wire(self.sender.clone())
+        Wire {
+            sender: self.sender.clone(),
+            answered: Arc::clone(&self.answered),
+        }
     }
 }
 
 /// Carries calls over one connection, and over no other.
 #[derive(Clone)]
-pub(crate) struct Wire(SendRequest<Body>);
+pub(crate) struct Wire {
+    sender: SendRequest<Body>,
+    answered: Arc<AtomicBool>,
+}
 
 /// Why a call was not carried.
 #[derive(Debug, Error)]
@@ -101,12 +110,15 @@ impl Service<Request<Body>> for Wire {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         request.headers_mut().insert(USER_AGENT, AGENT);
-        let sent = self.0.try_send_request(request);
+        let sent = self.sender.try_send_request(request);
+        let answered = Arc::clone(&self.answered);
         Box::pin(async move {
-            sent.await.map_err(|mut failed| {
+            let answer = sent.await.map_err(|mut failed| {
                 let came_back = failed.take_message().is_some();
                 WireError::of(failed.into_error(), came_back)
-            })
+            })?;
+            answered.store(true, Relaxed);
+            Ok(answer)
         })
     }
 }
