@@ -3,7 +3,7 @@
 use http::{Extensions, HeaderMap};
 use nsm_api::connection::{Connection, State};
 use nsm_api::networkservice::NetworkServiceRequest;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::below::{Below, OnFailure};
 use super::merge::merge;
@@ -22,6 +22,14 @@ pub(super) struct Memory {
     stands: bool,
 }
 
+/// A refresh is nothing to tell an operator of, every some minutes for each connection.
+fn log_success(stood: bool) {
+    match stood {
+        true => debug!("connection refreshed"),
+        false => info!("connection established"),
+    }
+}
+
 /// What accompanies a call, and how long such a call may take.
 #[derive(Clone)]
 pub(super) struct Context {
@@ -38,9 +46,7 @@ impl Memory {
         answer: &Connection,
         mut context: Context,
     ) -> Self {
-        if !former.as_ref().is_some_and(|former| former.stands) {
-            info!("connection established");
-        }
+        log_success(former.as_ref().is_some_and(|former| former.stands));
         if let Some(former) = former {
             context.budget = former.context.budget;
         }
@@ -91,9 +97,7 @@ impl Memory {
 
         let mut connection = below.request(call, budget, self.on_failure()).await?;
 
-        if !self.stands {
-            info!("connection established");
-        }
+        log_success(self.stands);
         connection.set_state(State::Up);
         self.request.connection = Some(connection.clone());
         self.stands = true;
