@@ -125,6 +125,10 @@ impl Error {
         match self {
             Self::Invalid(invalid) if invalid.is_too_much() => ErrorKind::ResourceExhausted,
             Self::Invalid(_) => ErrorKind::InvalidArgument,
+            Self::NotANamespace {
+                source: NetnsError::Open { source, .. },
+                ..
+            } if matches!(source, Errno::EMFILE | Errno::ENFILE) => ErrorKind::ResourceExhausted,
             Self::NoClientNamespace
             | Self::NoEndpointNamespace
             | Self::NotANamespace { .. }

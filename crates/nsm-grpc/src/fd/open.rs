@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use nsm_api::connection::Mechanism;
 use nsm_api::mechanism::NETNS_URL;
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use thiserror::Error;
 
 use super::Inode;
@@ -32,6 +33,15 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl OpenError {
+    /// Whether this process, or the machine, has too many open.
+    pub(super) fn is_for_want_of_descriptors(&self) -> bool {
+        let (Self::Open { source, .. } | Self::Inspect { source, .. }) = self;
+        let errno = Errno::from_io_error(source);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+    }
 }
 
 /// The file that a mechanism's namespace parameter names by `file://`.

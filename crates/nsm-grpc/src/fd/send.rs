@@ -62,8 +62,9 @@ impl<S> Layer<S> for SendFdLayer {
 /// # Errors
 ///
 /// [`ErrorKind::FailedPrecondition`] when a namespace of a request or of its answer cannot be
-/// opened, or the answer would have to name one to a peer that is not on a unix socket. A close
-/// goes on without.
+/// opened, or the answer would have to name one to a peer that is not on a unix socket;
+/// [`ErrorKind::ResourceExhausted`] when too many descriptors are open for that. A close goes on
+/// without.
 #[derive(Clone, Debug)]
 pub struct SendFd<S> {
     inner: S,
@@ -148,7 +149,11 @@ fn send_with_answer(mechanism: &mut Mechanism, peer: Option<Peer>) -> Result<(),
 struct NoSocket;
 
 fn refused(error: OpenError) -> Error {
-    Error::new(ErrorKind::FailedPrecondition, ELEMENT, error)
+    let kind = match error.is_for_want_of_descriptors() {
+        true => ErrorKind::ResourceExhausted,
+        false => ErrorKind::FailedPrecondition,
+    };
+    Error::new(kind, ELEMENT, error)
 }
 
 /// What goes out with a call.

@@ -7,12 +7,16 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nsm_chain::ErrorChain;
-use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Duration, sleep, timeout};
 
 use super::Limits;
-use super::routes::Routes;
+use super::routes::{Routes, refused};
 use crate::socket::Socket;
+
+/// How long a peer that is not served may take for its call. It holds a descriptor that the work
+/// may need.
+const REFUSAL: Duration = Duration::from_secs(1);
 
 /// Answers the calls of a connection until the peer closes it or the server stops.
 pub(super) async fn serve(
@@ -62,4 +66,27 @@ pub(super) async fn serve(
         // A peer that was killed, or speaks something else.
         tracing::debug!(error = %ErrorChain(&error), "a connection has broken");
     }
+}
+
+/// Tells a peer that it is not served, when it calls, and closes the connection.
+pub(super) async fn refuse(socket: Socket, limits: Limits) {
+    let told = Notify::new();
+    let service = service_fn(|_| {
+        told.notify_one();
+        async { Ok::<_, Infallible>(refused()) }
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(limits.headers);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
+    let ended = async {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = told.notified() => connection.as_mut().graceful_shutdown(),
+        }
+        // Broken or closed: both are an end.
+        drop(connection.await);
+    };
+    drop(timeout(REFUSAL, ended).await);
 }

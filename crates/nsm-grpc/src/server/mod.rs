@@ -2,9 +2,11 @@
 
 mod connection;
 mod edge;
+mod reserve;
 mod routes;
 
 use std::fmt;
+use std::io;
 use std::pin::pin;
 
 use nsm_chain::{BoxNetworkService, ErrorChain};
@@ -12,12 +14,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 
-use crate::Listener;
+use rustix::io::Errno;
+
+use crate::{Address, Listener};
+use reserve::Reserve;
 use routes::Routes;
 
 /// How long the server waits after a connection could not be taken: at first, and at most. It is
 /// out of descriptors then, and the next attempt fails at once.
 const ACCEPT_WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// How many descriptors are kept back for the work on what stands.
+const RESERVE: usize = 32;
+
+/// How many connections may be told at once that they are not served.
+const REFUSALS: usize = 4;
 
 /// Serves a chain: the service `networkservice.NetworkService` of the mesh, and gRPC's health
 /// service.
@@ -106,32 +117,47 @@ impl Server {
     /// are closed, and the others once their calls are answered. What is left after the limit is
     /// cut off. Dropping the future cuts everything off.
     ///
-    /// Running out of descriptors stops nothing: connections that stand are served, and new ones
-    /// are taken as soon as there is room.
+    /// Running out of descriptors stops nothing. 32 are kept in reserve: connections that stand are
+    /// served with these, and calls over new ones are answered with `ResourceExhausted`, until there
+    /// is room for the reserve again.
     pub async fn serve(self, mut listener: Listener, shutdown: impl Future<Output = ()>) {
         let address = listener.address();
         let routes = Routes::new(self.chain, &self.names, self.limits.message).await;
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
+        let mut refusals = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         let mut wait = ACCEPT_WAIT.0;
+        let mut reserve = Reserve::new(RESERVE);
+        let mut is_full = !reserve.hold();
         tracing::info!(%address, "serving");
         loop {
-            let room = connections.len() < self.limits.connections;
+            let room = connections.len() < self.limits.connections && refusals.len() < REFUSALS;
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
+                Some(_) = refusals.join_next() => {}
                 accepted = listener.accept(), if room => match accepted {
                     Ok(socket) => {
                         wait = ACCEPT_WAIT.0;
-                        let routes = routes.clone();
-                        connections.spawn(connection::serve(
-                            socket,
-                            routes,
-                            self.limits,
-                            stopping.clone(),
-                        ));
+                        let holds = reserve.hold();
+                        if holds == is_full {
+                            is_full = !holds;
+                            say_whether(is_full, &address);
+                        }
+                        if holds {
+                            connections.spawn(connection::serve(
+                                socket,
+                                routes.clone(),
+                                self.limits,
+                                stopping.clone(),
+                            ));
+                        } else {
+                            refusals.spawn(connection::refuse(socket, self.limits));
+                        }
                     }
+                    // With what was in reserve it can be taken, and told.
+                    Err(error) if is_exhausted(&error) && reserve.is_held() => reserve.release(),
                     Err(error) => {
                         if wait == ACCEPT_WAIT.0 {
                             let error = ErrorChain(&error);
@@ -159,6 +185,22 @@ impl Server {
         }
         connections.shutdown().await;
         tracing::info!(%address, "stopped");
+    }
+}
+
+/// Whether a process, or the machine, has too many files open (accept(2)).
+fn is_exhausted(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}
+
+fn say_whether(is_full: bool, address: &Address) {
+    match is_full {
+        true => tracing::warn!(
+            %address,
+            "too many descriptors are open: new connections are refused, those that stand are served"
+        ),
+        false => tracing::info!(%address, "there are descriptors again for new connections"),
     }
 }
 

@@ -83,6 +83,13 @@ impl Routes {
     }
 }
 
+/// What is answered to a call over a connection that there are no descriptors for.
+pub(super) fn refused() -> Response<Body> {
+    let why = "too many descriptors are open here for another connection: try again later, or raise \
+               the limit of the process (RLIMIT_NOFILE)";
+    Status::resource_exhausted(why).into_http()
+}
+
 /// The generated services don't fail.
 fn answer_or_never(answered: Result<Response<Body>, std::convert::Infallible>) -> Response<Body> {
     match answered {
