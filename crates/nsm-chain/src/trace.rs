@@ -66,6 +66,9 @@ impl<S: NetworkService> Service<Call> for Trace<S> {
     }
 }
 
+/// The target of the spans of elements.
+pub const ELEMENT: &str = "nsm_chain::element";
+
 /// Puts an element, and all that is below it, into a span of the element's name.
 ///
 /// It sits right above the element. [`Elements`] adds both at once.
@@ -75,7 +78,9 @@ impl<S: NetworkService> Service<Call> for Trace<S> {
 /// `metadata/metadataServer.Request`: so the mesh's Go components name the spans of their elements,
 /// and a trace through hops of both kinds reads as one.
 ///
-/// Below the level *debug* there is no such span, and nothing is done for it.
+/// Below the level *debug* there is no such span, and nothing is done for it. Its target is
+/// [`ELEMENT`], so that it can be left out of a log, where a line would name twenty of them before
+/// it says anything.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementLayer {
     module: &'static str,
@@ -155,7 +160,7 @@ impl<S: NetworkService> Service<Call> for Element<S> {
             operation: &call.operation,
         };
         let id = call.connection().id.as_str();
-        let span = debug_span!("element", otel.name = %name, connection.id = id);
+        let span = debug_span!(target: ELEMENT, "element", otel.name = %name, connection.id = id);
         let future = span.in_scope(|| self.inner.call(call));
         future.instrument(span)
     }

@@ -5,10 +5,11 @@
 //! more than their life: at the level of each frame nothing else could be read.
 //!
 //! Spans go to OpenTelemetry at the same level, but never less than the calls themselves (see
-//! [`telemetry`](crate::telemetry)).
+//! [`telemetry`](crate::telemetry)). Those of the elements of a chain are in traces only.
 
 use std::io::{self, IsTerminal};
 
+use nsm_chain::trace::ELEMENT;
 use opentelemetry_sdk::trace::SdkTracer;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
@@ -158,6 +159,8 @@ fn lines_at(level: LogLevel) -> Targets {
     Targets::new()
         .with_default(level)
         .with_targets(TRANSPORT.map(|target| (target, of_transport)))
+        // A line would name all that its call is in the midst of.
+        .with_target(ELEMENT, LevelFilter::OFF)
 }
 
 /// The transport's spans would be about the export of spans, too.

@@ -13,6 +13,8 @@ use nsm_program::logging::{LogFormat, subscriber};
 use nsm_program::settings::LogLevel;
 use nsm_program::telemetry::{Settings, Telemetry};
 use program_suite::{Collected, Collector, request};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -136,6 +138,41 @@ async fn a_trace_that_a_caller_has_begun_goes_on() {
     assert_eq!(hexadecimal(&span.parent_span_id), "b7ad6b7169203331");
 }
 
+/// What is logged. Clones write to the same.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_line_of_the_log_names_the_call_and_not_the_elements_that_it_is_in() {
+    let chain = server(service_fn(|call: Call| {
+        tracing::debug!("at work");
+        End.oneshot(call)
+    }));
+    for format in [LogFormat::Text, LogFormat::Json] {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let (subscriber, _) = subscriber(LogLevel::Trace, format, move || writer.clone(), None);
+        let _default = tracing::subscriber::set_default(subscriber);
+
+        chain.clone().oneshot(request("c")).await.unwrap();
+
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let line = text.lines().find(|line| line.contains("at work")).unwrap();
+        assert!(line.contains("call"), "{line}");
+        assert!(!text.contains("policyroute"), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn headers_that_are_no_trace_begin_one() {
     for header in [
@@ -156,7 +193,7 @@ async fn headers_that_are_no_trace_begin_one() {
 #[tokio::test]
 async fn where_no_spans_are_recorded_the_headers_go_on_as_they_came() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let seen = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let seen = Arc::new(Mutex::new(None));
     let at_the_end = seen.clone();
     let chain = client(service_fn(move |call: Call| {
         *at_the_end.lock().unwrap() = call.metadata.get("traceparent").cloned();
