@@ -56,6 +56,8 @@ pub struct Collected {
     pub number: usize,
     /// The spans.
     pub spans: Vec<Span>,
+    /// The name of the service that each of the spans came from.
+    pub sent_by: Vec<String>,
     /// The names of metrics.
     pub metrics: Vec<String>,
     /// The names of the services that sent it.
@@ -89,13 +91,27 @@ impl Collector {
             collected: Arc::default(),
             news: Arc::default(),
         };
-        let serving = collector.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serving.clone().serve(stream));
-            }
-        });
+        tokio::spawn(collector.clone().accept(listener));
         collector
+    }
+
+    /// Serves at one more address: in another network namespace, say.
+    ///
+    /// # Panics
+    ///
+    /// If the runtime cannot take the listener.
+    pub fn also_at(&self, listener: std::net::TcpListener) {
+        let taken = listener.set_nonblocking(true);
+        match taken.and_then(|()| TcpListener::from_std(listener)) {
+            Ok(listener) => tokio::spawn(self.clone().accept(listener)),
+            Err(error) => panic!("no collector there: {error}"),
+        };
+    }
+
+    async fn accept(self, listener: TcpListener) {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(self.clone().serve(stream));
+        }
     }
 
     async fn serve(self, stream: TcpStream) {
@@ -207,10 +223,11 @@ impl TraceService for Collector {
                 let spans: Vec<_> = scopes.flat_map(|scope| scope.spans).collect();
                 collected.number += spans.len();
                 if self.keeps == Keeps::Everything {
+                    let service = text_of(&attributes, "service.name").unwrap_or_default();
+                    let sent_by = std::iter::repeat_n(service.clone(), spans.len());
+                    collected.sent_by.extend(sent_by);
                     collected.spans.extend(spans);
-                    collected
-                        .services
-                        .extend(text_of(&attributes, "service.name"));
+                    collected.services.push(service);
                 }
             }
         });
