@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Output};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let shown = match demo(&["--restarts", "5"]) {
+    let shown = match demo(&["--restarts", "20"]) {
         Ok(shown) => shown,
         Err(error) => {
             eprintln!("cannot start the demo: {error}");
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
     let trials = vec![
         Trial::test(
-            "a_killed_forwarder_costs_no_rule_and_traffic_is_back_within_a_second",
+            "twenty_killed_forwarders_cost_no_rule_and_traffic_is_back_within_a_second_of_each",
             move || is_well(&shown),
         ),
         Trial::test("what_makes_no_sense_is_refused_with_status_2", refused),
@@ -47,6 +47,7 @@ fn is_well(shown: &Output) -> Result<(), Failed> {
         "from 214.14.131.113 lookup 2000",
         "default via 172.16.16.0 dev nsm-1",
         "4 of 4 kept",
+        "After 20 kills and a roll-out",
         "   OK  ",
     ] {
         assert!(text.contains(expected), "{expected} is not in {text}");

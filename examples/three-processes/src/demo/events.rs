@@ -1,7 +1,8 @@
-//! What the kernel tells of rules in the pod, counted as it comes.
+//! What the kernel tells of a namespace, counted as it comes.
 
 use super::state::PROTOCOL;
-use nsm_netlink::{Action, Event, Family, KernelError, Monitor, Netns, Object};
+use nsm_netlink::{Action, Event, Family, InterfaceMonitor, InterfaceSubject, KernelError};
+use nsm_netlink::{Monitor, Netns, Object};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -9,21 +10,47 @@ use std::time::Duration;
 /// How long notifications lie about: routes are told of too, and the buffer of an ordinary user
 /// holds some hundred.
 const INTERVAL: Duration = Duration::from_millis(1);
+/// `RTPROT_KERNEL`: of the routes that come with addresses and interfaces.
+const BY_THE_KERNEL: u8 = 2;
 
-/// Counts the rules that come and go.
+/// Counts what comes and goes.
 #[derive(Debug)]
-pub struct RuleEvents {
+pub struct Events {
     end: Sender<()>,
     thread: JoinHandle<Result<u64, KernelError>>,
 }
 
-impl RuleEvents {
-    /// Begins to count.
-    pub fn count(pod: &Netns) -> Result<Self, Box<dyn std::error::Error>> {
-        let mut monitor = Monitor::new(pod)?;
+impl Events {
+    /// Begins to count the rules that come and go.
+    pub fn of_rules(netns: &Netns) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut monitor = Monitor::new(netns)?;
+        Self::count(move || {
+            let events = monitor.drain()?;
+            Ok(events.iter().filter(|event| is_of_a_rule(event)).count())
+        })
+    }
+
+    /// Begins to count all that somebody does: rules, routes, interfaces and addresses that come,
+    /// go or are changed. What the kernel does by itself is none of it.
+    pub fn of_all(netns: &Netns) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut monitor = Monitor::new(netns)?;
+        let mut interfaces = InterfaceMonitor::new(netns)?;
+        Self::count(move || {
+            let (events, others) = (monitor.drain()?, interfaces.drain()?);
+            let events = events
+                .iter()
+                .filter(|it| is_of_a_rule(it) || is_of_a_route(it));
+            let others = others.iter().filter(|it| is_of_an_interface(&it.subject));
+            Ok(events.count() + others.count())
+        })
+    }
+
+    fn count(
+        drain: impl FnMut() -> Result<usize, KernelError> + Send + 'static,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let (end, ended) = channel();
         let thread = thread::Builder::new().name("events".to_owned());
-        let thread = thread.spawn(move || count(&mut monitor, &ended))?;
+        let thread = thread.spawn(move || count(drain, &ended))?;
         Ok(Self { end, thread })
     }
 
@@ -36,15 +63,14 @@ impl RuleEvents {
     }
 }
 
-fn count(monitor: &mut Monitor, ended: &Receiver<()>) -> Result<u64, KernelError> {
+fn count(
+    mut drain: impl FnMut() -> Result<usize, KernelError>,
+    ended: &Receiver<()>,
+) -> Result<u64, KernelError> {
     let mut count = 0;
     loop {
         let last = ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Disconnected);
-        count += monitor
-            .drain()?
-            .iter()
-            .filter(|event| is_of_a_rule(event))
-            .count() as u64;
+        count += drain()? as u64;
         if last {
             return Ok(count);
         }
@@ -58,6 +84,21 @@ fn is_of_a_rule(event: &Event) -> bool {
         return false;
     };
     (rule.family(), rule.action, rule.protocol) != (Family::V6, Action::Nop, PROTOCOL)
+}
+
+/// Whether a route came or went that somebody wrote.
+fn is_of_a_route(event: &Event) -> bool {
+    matches!(&event.object, Object::Route(route) if route.protocol != BY_THE_KERNEL)
+}
+
+/// Whether it is of an interface or of an address that somebody gave it. Neighbours are found, and
+/// link-local addresses made, by the kernel.
+fn is_of_an_interface(subject: &InterfaceSubject) -> bool {
+    match subject {
+        InterfaceSubject::Interface(_) => true,
+        InterfaceSubject::Address(address) => address.global,
+        InterfaceSubject::Neighbour(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +131,14 @@ mod tests {
         assert!(is_of_a_rule(&event(Object::Rule(foreign))));
         assert!(!is_of_a_rule(&event(Object::Rule(probe))));
         assert!(!is_of_a_rule(&event(Object::Route(route))));
+    }
+
+    #[test]
+    fn routes_count_that_the_kernel_has_not_made() {
+        for (protocol, counts) in [(PROTOCOL, true), (4, true), (BY_THE_KERNEL, false)] {
+            let prefix = Family::V4.default_prefix();
+            let route = Route::unicast(254, prefix, 2, None, protocol);
+            assert_eq!(is_of_a_route(&event(Object::Route(route))), counts);
+        }
     }
 }

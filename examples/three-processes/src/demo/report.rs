@@ -21,6 +21,8 @@ pub struct Findings {
     pub before: Vec<Row>,
     /// And after the last.
     pub after: Vec<Row>,
+    /// After how many restarts other rules or routes stood than before, once traffic was back.
+    pub strayed: usize,
     /// How long after the forwarder listened again every policy was served.
     pub returns: Vec<Duration>,
     /// Notifications of rules that came or went.
@@ -29,6 +31,8 @@ pub struct Findings {
     pub killed: Sums,
     /// Those over the roll-out.
     pub rolled: Sums,
+    /// Notifications over the roll-out, of all that somebody did in the pod or the networks.
+    pub rolled_events: u64,
     /// Rules and interfaces that stand after the client's end.
     pub left: usize,
     /// Programs that did not end well.
@@ -48,6 +52,10 @@ impl Findings {
             self.before.len() != ENDPOINTS.len() * EVERYWHERE.len(),
             format!("{} rules at first", self.before.len()),
         );
+        fault(
+            self.strayed > 0,
+            format!("other rules after {} restarts", self.strayed),
+        );
         fault(self.before != self.after, "other rules than before".into());
         fault(
             self.rule_events > 0,
@@ -65,6 +73,10 @@ impl Findings {
             format!("{lost} lost and {refused} refused in the roll-out"),
         );
         fault(self.rolled.right == 0, "no traffic in the roll-out".into());
+        fault(
+            self.rolled_events > 0,
+            format!("{} events in the roll-out", self.rolled_events),
+        );
         fault(
             self.left > 0,
             format!("{} rules and interfaces left", self.left),
@@ -188,9 +200,10 @@ pub fn verdict(findings: &Findings) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "    roll-out      {:>11}  lost of {} questions",
+        "    roll-out      {:>11}  lost of {} questions, and {} events in the pod and the networks",
         rolled.lost() + rolled.refused,
-        rolled.asked + rolled.refused
+        rolled.asked + rolled.refused,
+        findings.rolled_events
     )?;
     writeln!(
         out,
@@ -241,3 +254,7 @@ fn table(out: &mut impl Write, head: &str, rows: &[Row]) -> io::Result<()> {
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e4).round() / 10.0
 }
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

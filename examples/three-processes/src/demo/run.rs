@@ -1,7 +1,7 @@
 //! The story: start everything, kill the forwarder again and again, replace it, end everything.
 
 use super::cli::Arguments;
-use super::events::RuleEvents;
+use super::events::Events;
 use super::interrupt::Interrupt;
 use super::programs::{Process, Program};
 use super::report::{self, Findings};
@@ -60,8 +60,9 @@ fn tell(
     let before = state::read(&world.pod)?;
     report::started(&before)?;
 
-    let events = RuleEvents::count(&world.pod)?;
+    let rule_events = Events::of_rules(&world.pod)?;
     let mut returns = Vec::new();
+    let mut strayed = 0;
     for restart in 1..=arguments.restarts {
         interrupt.pass(SERVED_FOR)?;
         forwarding.kill()?;
@@ -74,18 +75,25 @@ fn tell(
         })?;
         report::restarted(restart, arguments.restarts, back)?;
         returns.push(back);
+        strayed += usize::from(state::read(&world.pod)? != before);
     }
     let killed = traffic.pause();
     traffic.go_on();
 
     interrupt.pass(SERVED_FOR)?;
+    let everywhere = world.networks.iter().chain([&world.pod]);
+    let everything: Vec<_> = everywhere.map(Events::of_all).collect::<Result<_, _>>()?;
     forwarding.stop(interrupt)?;
     forwarding = start_forwarder(&world, folder)?;
     until_listening(interrupt, &mut forwarding, folder)?;
     interrupt.pass(ROLLED_FOR)?;
     let rolled = traffic.pause().since(killed);
+    let mut rolled_events = 0;
+    for events in everything {
+        rolled_events += events.finish()?;
+    }
     let after = state::read(&world.pod)?;
-    let rule_events = events.finish()?;
+    let rule_events = rule_events.finish()?;
 
     if arguments.keep {
         traffic.go_on();
@@ -107,10 +115,12 @@ fn tell(
     let findings = Findings {
         before,
         after,
+        strayed,
         returns,
         rule_events,
         killed,
         rolled,
+        rolled_events,
         left,
         ends,
     };
