@@ -126,9 +126,13 @@ impl Error {
             Self::Invalid(invalid) if invalid.is_too_much() => ErrorKind::ResourceExhausted,
             Self::Invalid(_) => ErrorKind::InvalidArgument,
             Self::NotANamespace {
-                source: NetnsError::Open { source, .. },
+                source:
+                    NetnsError::Open {
+                        source: Errno::EMFILE | Errno::ENFILE,
+                        ..
+                    },
                 ..
-            } if matches!(source, Errno::EMFILE | Errno::ENFILE) => ErrorKind::ResourceExhausted,
+            } => ErrorKind::ResourceExhausted,
             Self::NoClientNamespace
             | Self::NoEndpointNamespace
             | Self::NotANamespace { .. }
