@@ -64,7 +64,10 @@
 //!    own, after a restart in the one that it brings, and takes what has gone already as done. If
 //!    the chain below fails, what is here has gone all the same, and the error is reported. What the
 //!    client has come for since by another way, as one does that forgot its path, stays.
-//! 6. *Nothing is held.* A client's namespace is held as long as its connections are remembered, an
+//! 6. *An answer is a start.* When a request is answered, both ends send, and hear who asks for their
+//!    addresses: the first packet passes. What is new is waited for, some milliseconds and no more
+//!    than 300; a refresh that changes nothing waits for nothing.
+//! 7. *Nothing is held.* A client's namespace is held as long as its connections are remembered, an
 //!    endpoint's no longer than a call.
 //!
 //! # Names
@@ -85,6 +88,11 @@
 //!   where an entry may be the endpoint's own address.
 //! * `net.ipv4.ping_group_range` and IPv6 on the interface are switched on and not switched back.
 //!   If the first fails it is a warning: nothing that the connection carries needs it.
+//! * Nobody looks for duplicates on an interface of ours, of no address (`accept_dad` is 0). Where
+//!   `net.ipv6.conf.all.accept_dad` is above 0 that does not hold for link-local addresses, and a
+//!   neighbour that is asked for on behalf of others waits for them, for a second or two.
+//! * Before Linux 6.8 the carrier of an end whose index is that of the other one may be noticed only
+//!   after the wait. What such an end cannot do until then is to have a link-local address.
 //! * A connection that nobody closes and that does not return after a restart of the forwarder is
 //!   unknown to the new process: its interface stays until its pod ends, or until another
 //!   connection asks for its name.
@@ -92,7 +100,7 @@
 //! # How to read it
 //!
 //! `wanted` parses and checks, `mark` says what is ours, `pair`, `address`, `route` and `neighbour`
-//! decide what is to be done. These do no IO. `work` and `site` are the thin shell, `claim` and
+//! decide what is to be done. These do no IO. `work`, `site` and `ready` are the thin shell, `claim` and
 //! `space` remember who has what where, `service` is the tower side.
 
 mod address;
@@ -103,6 +111,7 @@ mod mark;
 mod neighbour;
 mod pair;
 mod ping_group;
+mod ready;
 mod received;
 mod route;
 mod service;

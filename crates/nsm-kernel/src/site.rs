@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::mark::{Ours, Side};
 use crate::time::Time;
 use crate::wanted::End;
-use crate::{address, neighbour, route};
+use crate::{address, neighbour, ready, route};
 use ipnet::IpNet;
 use nsm_netlink::{
     Errno, Family, Interface, InterfaceChange, Kernel, KernelError, Namespace, Netns, Op,
@@ -44,6 +44,12 @@ impl<'a> Site<'a> {
         interfaces.map_err(|source| self.unread(source))
     }
 
+    /// Whether an interface sends and hears: see [`ready`].
+    pub fn is_ready(&mut self, interface: &Interface) -> Result<bool, Error> {
+        let ready = ready::is_ready(&mut self.kernel, interface.index);
+        ready.map_err(|source| self.unread(source))
+    }
+
     /// Removes an interface, if it is there.
     pub fn remove(&mut self, index: u32) -> Result<(), Error> {
         match self.kernel.delete_link(index) {
@@ -61,19 +67,21 @@ impl<'a> Site<'a> {
         changed.map_err(|source| self.refused(source))
     }
 
-    /// Gives and takes addresses until they are as they are wanted.
+    /// Gives and takes addresses until they are as they are wanted. Whether any was given.
     pub fn set_addresses(
         &mut self,
         interface: &Interface,
         wanted: &[IpNet],
         ours: Ours,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let mut given = false;
         for _ in 0..ATTEMPTS {
             let standing = self.kernel.interface_addresses();
             let mut standing = standing.map_err(|source| self.unread(source))?;
             standing.retain(|standing| standing.index == interface.index);
             let steps = address::plan(wanted, ours, &standing);
             for step in &steps {
+                given |= matches!(step, address::Step::Add(_));
                 self.set_address(interface, *step, ours)?;
             }
             // With the first address of a network the kernel takes the others of it.
@@ -81,7 +89,7 @@ impl<'a> Site<'a> {
                 .iter()
                 .any(|step| matches!(step, address::Step::Remove(_)))
             {
-                return Ok(());
+                return Ok(given);
             }
         }
         Err(Error::Contended(self.netns.id()))
@@ -103,7 +111,7 @@ impl<'a> Site<'a> {
                     Err(error)
                         if error.errno() == Some(Errno::EACCES)
                             && Family::of_net(&net) == Family::V6
-                            && self.switch_on_ipv6(&interface.name) =>
+                            && self.clear_ipv6(interface, "disable_ipv6") =>
                     {
                         self.kernel.add_marked_address(index, net, protocol)
                     }
@@ -117,14 +125,28 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Whether IPv6 could be switched on for an interface. Many pods have it off by default.
-    fn switch_on_ipv6(&self, interface: &str) -> bool {
-        let file = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
+    /// Sets an interface up, and changes what else there is to be changed.
+    pub fn set_up(
+        &mut self,
+        interface: &Interface,
+        change: &InterfaceChange<'_>,
+    ) -> Result<(), Error> {
+        if change.state.is_some() {
+            // The link-local address, too, is used at once: whoever asks for a neighbour on behalf of
+            // others does so by it, and both ends of a pair are ours.
+            self.clear_ipv6(interface, "accept_dad");
+        }
+        self.change(interface.index, change)
+    }
+
+    /// Whether an IPv6 setting of an interface could be switched off.
+    fn clear_ipv6(&self, interface: &Interface, setting: &str) -> bool {
+        let file = format!("/proc/sys/net/ipv6/conf/{}/{setting}", interface.name);
         let written = self.netns.enter(|| fs::write(&file, "0"));
         match written.and_then(|written| written) {
             Ok(()) => true,
             Err(error) => {
-                tracing::debug!(file, %error, "cannot switch on IPv6");
+                tracing::debug!(file, %error, "an IPv6 setting stays");
                 false
             }
         }
@@ -234,21 +256,27 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Both ends' addresses, routes and neighbours, each kind at both ends before the next.
+/// Both ends' addresses, neighbours and routes, each kind at both ends before the next. With the
+/// routes packets come, which may have waited for them: so they are last.
 pub fn furnish(
     ends: [(&mut Site<'_>, &Interface, &End); 2],
     ours: Ours,
     time: Time,
 ) -> Result<(), Error> {
     let [(near, here, near_end), (far, there, far_end)] = ends;
-    near.set_addresses(here, &near_end.addresses, ours)?;
-    far.set_addresses(there, &far_end.addresses, ours)?;
+    let mut given = near.set_addresses(here, &near_end.addresses, ours)?;
+    given |= far.set_addresses(there, &far_end.addresses, ours)?;
     time.check()?;
-    near.set_routes(here.index, near_end, ours)?;
-    far.set_routes(there.index, far_end, ours)?;
-    time.check()?;
+    if given {
+        ready::wait([(near, here), (far, there)], time)?;
+    }
     near.set_neighbours(here.index, near_end, there, ours)?;
-    far.set_neighbours(there.index, far_end, here, ours)
+    far.set_neighbours(there.index, far_end, here, ours)?;
+    time.check()?;
+    // The client is mostly the one that begins, and its packets need a way back: a strict endpoint
+    // (`rp_filter`) takes none without.
+    far.set_routes(there.index, far_end, ours)?;
+    near.set_routes(here.index, near_end, ours)
 }
 
 /// Whether somebody else did what was to be done.

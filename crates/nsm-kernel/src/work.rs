@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::mark::{Mark, Ours, Side};
 use crate::pair::{self, Refused, Seen, Step};
 use crate::ping_group;
+use crate::ready;
 use crate::site::{Site, furnish};
 use crate::time::Time;
 use crate::wanted::Wanted;
@@ -54,9 +55,13 @@ fn try_establish(
     let (here, there) = stand(&mut near, &mut far, wanted, ours, time)?;
     // The client's end last: the kernel sends from the one that finds the other up, and from the
     // other when it has noticed the carrier, an instant later.
-    far.change(there.index, &pair::change(&there, wanted))?;
-    near.change(here.index, &pair::change(&here, wanted))?;
+    let changes = [&there, &here].map(|end| pair::change(end, wanted));
+    far.set_up(&there, &changes[0])?;
+    near.set_up(&here, &changes[1])?;
     time.check()?;
+    if changes.iter().any(|change| change.state.is_some()) {
+        ready::wait([(&mut far, &there), (&mut near, &here)], time)?;
+    }
     let ends = [
         (&mut near, &here, &wanted.client),
         (&mut far, &there, &wanted.endpoint),

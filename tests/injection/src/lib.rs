@@ -7,12 +7,14 @@
 mod client;
 mod endpoint;
 mod forwarder;
+mod load;
 mod namespace;
 mod writes;
 
 pub use client::Client;
 pub use endpoint::{Answer, FarEnd};
 pub use forwarder::Forwarder;
+pub use load::Load;
 pub use namespace::{Ear, Place, Snapshot};
 pub use writes::Writes;
 

@@ -9,12 +9,14 @@ use nsm_netlink::{
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MAIN: u32 = 254;
 const LOOPBACK: u32 = 1;
 /// `RTPROT_KERNEL`.
 const BY_THE_KERNEL: u8 = 2;
+/// How long a datagram may take.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A namespace.
 #[derive(Debug, Clone)]
@@ -214,32 +216,27 @@ impl Place {
         socket.local_addr().unwrap().ip()
     }
 
-    /// Whether a datagram comes from one address here to another there, and one back. What is sent
-    /// in the instant before the kernel has noticed the carrier is lost, and sent again; ARP does that
-    /// once a second. An IPv6 address that waits for duplicates cannot be bound at all.
+    /// A socket on an address, which waits no longer for a datagram than one may take.
+    pub fn socket(&self, address: IpAddr) -> UdpSocket {
+        let socket = self.netns.enter(|| UdpSocket::bind((address, 0)));
+        let socket = socket.unwrap().unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    /// Whether a datagram comes from one address here to another there, and one back: the first of
+    /// each, well before a neighbour is asked for a second time. An IPv6 address that waits for
+    /// duplicates cannot be bound at all.
     pub fn talks_to(&self, own: &str, there: &Self, other: &str) -> bool {
-        let bind = |place: &Self, address: &str| {
-            let address: IpAddr = address.parse().unwrap();
-            let socket = place.netns.enter(|| UdpSocket::bind((address, 0)));
-            let socket = socket.unwrap().unwrap();
-            let patience = Some(Duration::from_millis(50));
-            socket.set_read_timeout(patience).unwrap();
-            socket
-        };
-        let (here, far) = (bind(self, own), bind(there, other));
+        let here = self.socket(own.parse().unwrap());
+        let far = there.socket(other.parse().unwrap());
         let mut buffer = [0; 8];
-        let end = Instant::now() + Duration::from_secs(4);
-        while Instant::now() < end {
-            here.send_to(b"ping", far.local_addr().unwrap()).unwrap();
-            let Ok((_, from)) = far.recv_from(&mut buffer) else {
-                continue;
-            };
-            far.send_to(b"pong", from).unwrap();
-            if here.recv_from(&mut buffer).is_ok() {
-                return true;
-            }
-        }
-        false
+        here.send_to(b"ping", far.local_addr().unwrap()).unwrap();
+        let Ok((_, from)) = far.recv_from(&mut buffer) else {
+            return false;
+        };
+        far.send_to(b"pong", from).unwrap();
+        here.recv_from(&mut buffer).is_ok()
     }
 
     /// Listens from now on.

@@ -1,18 +1,22 @@
-//! How many writes the process has made. The cases run one after the other.
+//! How much the process has asked of the kernel. The cases run one after the other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 static WRITES: AtomicUsize = AtomicUsize::new(0);
+static READS: AtomicUsize = AtomicUsize::new(0);
 
-/// The writes since it was made.
+/// The writes and reads since it was made.
 #[derive(Debug)]
-pub struct Writes(usize);
+pub struct Writes {
+    writes: usize,
+    reads: usize,
+}
 
 impl Writes {
-    /// Lets writes be counted, from the start of the process on.
+    /// Lets them be counted, from the start of the process on.
     pub fn count() {
         let counting = tracing_subscriber::registry().with(Counter);
         // Fails where it is done already.
@@ -21,12 +25,20 @@ impl Writes {
 
     /// Counts from now on.
     pub fn from_now() -> Self {
-        Self(WRITES.load(Ordering::SeqCst))
+        Self {
+            writes: WRITES.load(Ordering::SeqCst),
+            reads: READS.load(Ordering::SeqCst),
+        }
     }
 
-    /// How many there were.
+    /// How many writes there were.
     pub fn so_far(&self) -> usize {
-        WRITES.load(Ordering::SeqCst) - self.0
+        WRITES.load(Ordering::SeqCst) - self.writes
+    }
+
+    /// How many reads there were.
+    pub fn reads(&self) -> usize {
+        READS.load(Ordering::SeqCst) - self.reads
     }
 }
 
@@ -34,19 +46,23 @@ struct Counter;
 
 impl<S: Subscriber> Layer<S> for Counter {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let metadata = event.metadata();
-        if *metadata.level() == Level::DEBUG && metadata.target().starts_with("nsm_netlink") {
-            event.record(&mut IfWrite);
+        if event.metadata().target().starts_with("nsm_netlink") {
+            event.record(&mut ByMessage);
         }
     }
 }
 
-struct IfWrite;
+struct ByMessage;
 
-impl Visit for IfWrite {
+impl Visit for ByMessage {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" && format!("{value:?}") == "write" {
-            WRITES.fetch_add(1, Ordering::SeqCst);
+        if field.name() != "message" {
+            return;
         }
+        match format!("{value:?}").as_str() {
+            "write" => WRITES.fetch_add(1, Ordering::SeqCst),
+            "dumped" => READS.fetch_add(1, Ordering::SeqCst),
+            _ => return,
+        };
     }
 }

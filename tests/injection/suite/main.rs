@@ -6,6 +6,7 @@
 mod addresses;
 mod bad_input;
 mod close;
+mod first_packet;
 mod gone;
 mod names;
 mod neighbours;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let trials: Vec<Trial> = [
         pair::trials(),
+        first_packet::trials(),
         addresses::trials(),
         routes::trials(),
         neighbours::trials(),

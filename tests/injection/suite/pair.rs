@@ -12,6 +12,7 @@ crate::cases![
     a_first_request_makes_one_pair_between_both_namespaces,
     traffic_flows_in_both_families_without_a_wait_for_duplicates,
     an_unchanged_refresh_writes_nothing_and_causes_no_event,
+    an_unchanged_refresh_reads_each_thing_once,
     an_endpoint_has_its_end_by_the_name_that_it_asks_for,
     a_client_that_asks_for_no_name_is_told_one,
     hardware_addresses_are_those_that_are_asked_for_or_stay_the_same,
@@ -86,6 +87,18 @@ async fn an_unchanged_refresh_writes_nothing_and_causes_no_event() {
     }
 
     quiet.was_kept(&world);
+}
+
+async fn an_unchanged_refresh_reads_each_thing_once() {
+    let world = World::new();
+    let mut client = world.connected("nsc-0", "nsm-1", 1).await;
+    let asked = Writes::from_now();
+
+    client.request(&world.forwarder).await.unwrap();
+
+    // At each end interfaces, addresses, the routes of both families, neighbours; and the number
+    // that one namespace has for the other.
+    assert_eq!(asked.reads(), 2 * 5 + 1);
 }
 
 async fn an_endpoint_has_its_end_by_the_name_that_it_asks_for() {

@@ -1,7 +1,7 @@
 //! Interfaces in full, each with what tells whose it is and where it leads.
 
 use super::setup::LinkState;
-use super::wire::{self, Attrs, Malformed, Requests, read_text, read_u32};
+use super::wire::{self, Attrs, Malformed, Requests, read_text, read_u8, read_u32};
 use super::{Rtnl, SetupError, link};
 use crate::{Interface, InterfaceChange, KernelError, OpKind, Peer};
 use nix::libc;
@@ -11,6 +11,9 @@ use std::os::fd::{AsFd, AsRawFd};
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
+/// What becomes of what is sent (RFC 2863, linux/if.h).
+const IFLA_OPERSTATE: u16 = 16;
+const IF_OPER_UP: u8 = 6;
 /// Numbers of namespaces (linux/net_namespace.h).
 const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
@@ -32,6 +35,36 @@ impl Rtnl {
             },
         )?;
         Ok(dump.items)
+    }
+
+    /// Whether what an interface is given to send goes out (`IF_OPER_UP`): it is up, has a carrier,
+    /// and the kernel has noticed that. Between a carrier and its notice the kernel drops what is
+    /// sent (`linkwatch_do_dev`, net/core/link_watch.c). Since Linux 6.8 this question makes it
+    /// notice.
+    ///
+    /// # Errors
+    /// When there is no such interface (ENODEV), or the answer can't be read.
+    pub fn is_operational(&mut self, index: u32) -> Result<bool, KernelError> {
+        let dump = self.dump(
+            OpKind::DumpLinks,
+            libc::RTM_NEWLINK,
+            |requests| {
+                requests.message(libc::RTM_GETLINK, libc::NLM_F_ACK as u16, |requests| {
+                    link::head(requests, index, None);
+                    requests.number(libc::IFLA_EXT_MASK, libc::RTEXT_FILTER_SKIP_STATS as u32);
+                })
+            },
+            |payload, states| {
+                let (_, attrs) = wire::head::<16>(payload)?;
+                for attr in attrs {
+                    if let (IFLA_OPERSTATE, payload) = attr? {
+                        states.push(read_u8(payload)?);
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        Ok(dump.items.first() == Some(&IF_OPER_UP))
     }
 
     /// The number that this namespace has for another, as [`Peer::netns`] gives it. There is none
