@@ -78,9 +78,6 @@ impl Endpoint {
             ("NSM_NAME", self.name()),
             ("NSM_LISTEN_ON", self.socket(folder)),
             ("NSM_SERVICE_NAMES", self.service.to_owned()),
-            // Packets, and no frames: then each end is told the other's hardware address, and no
-            // first packet waits for it to be found out.
-            ("NSM_PAYLOAD", "IP".to_owned()),
             ("NSM_CIDR_PREFIX", self.prefixes.to_owned()),
             (
                 "NSM_PBR_CONFIG_PATH",
