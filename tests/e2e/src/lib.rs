@@ -7,13 +7,20 @@
 // It is for tests: what fails here fails one, and tells on standard error.
 #![allow(clippy::expect_used, clippy::print_stderr, clippy::unwrap_used)]
 
+mod caller;
+mod gated;
 mod mesh;
+mod pool;
 mod process;
 mod standing;
+mod told;
 mod traffic;
 mod usage;
 
+pub use caller::Caller;
+pub use gated::{Gate, GatedEndpoint, Seen, Way};
 pub use mesh::{Mesh, source};
+pub use pool::free_addresses;
 pub use process::{Process, called_as, until};
 pub use standing::Standing;
 pub use traffic::who_answers;

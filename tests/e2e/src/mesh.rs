@@ -3,7 +3,7 @@
 use crate::process::{Process, until};
 use crate::standing::Standing;
 use crate::traffic::{Answers, who_answers};
-use nsm_netlink::{Family, Netns};
+use nsm_netlink::{Family, Kernel, Namespace, Netns};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl Mesh {
         let networks: Vec<_> = several(networks);
         let mut answers = Vec::new();
         for (number, network) in networks.iter().enumerate() {
-            fs::write(policy_path(&folder, number), policies(number)).unwrap();
+            fs::write(policy_path(&folder, number), policies(number, 0)).unwrap();
             answers.push(Answers::begin(network, number as u8));
         }
         Self {
@@ -68,7 +68,13 @@ impl Mesh {
     /// Starts the endpoint of a network. `more` are flags of the form `--name=value`, which take the
     /// place of those of the same name.
     pub fn endpoint(&self, network: usize, more: &[&str]) -> Process {
-        let own = [
+        let own = self.endpoint_flags(network);
+        self.start("nse", &self.networks[network], &own, more)
+    }
+
+    /// The flags of the endpoint of a network.
+    pub fn endpoint_flags(&self, network: usize) -> Vec<String> {
+        vec![
             format!("--name=nse-{network}"),
             format!("--listen-on={}", self.url(&format!("nse-{network}"))),
             format!("--service-names=net-{network}"),
@@ -77,8 +83,14 @@ impl Mesh {
                 "--pbr-config-path={}",
                 policy_path(&self.folder, network).display()
             ),
-        ];
-        self.start("nse", &self.networks[network], &own, more)
+        ]
+    }
+
+    /// Writes the policies of a network anew, so that they lead to the endpoint's address in that
+    /// pair of its addresses. At first it is pair 0. An endpoint reads them when it starts.
+    pub fn lead_to_pair(&self, network: usize, pair: usize) {
+        let text = policies(network, 2 * pair);
+        fs::write(policy_path(&self.folder, network), text).unwrap();
     }
 
     /// Starts the endpoints of all networks.
@@ -112,10 +124,7 @@ impl Mesh {
     }
 
     fn start(&self, program: &str, netns: &Netns, own: &[String], more: &[&str]) -> Process {
-        let flag = |it: &str| it.split('=').next().unwrap_or_default().to_owned();
-        let replaced = |it: &&String| more.iter().any(|other| flag(other) == flag(it));
-        let mut arguments: Vec<_> = own.iter().filter(|it| !replaced(it)).cloned().collect();
-        arguments.extend(more.iter().map(|it| (*it).to_owned()));
+        let arguments = flags(own, more);
         let number = self.started.fetch_add(1, Relaxed);
         let log = self.folder.join(format!("{number}-{program}.log"));
         Process::start(program, netns, &log, &arguments)
@@ -134,6 +143,16 @@ impl Mesh {
     /// A file of the case.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// Deletes all interfaces of a pod, and with them their other ends.
+    pub fn delete_interfaces(&self, pod: usize) {
+        let mut kernel = self.pods[pod].open().unwrap();
+        for link in kernel.links().unwrap() {
+            if link.name != "lo" {
+                kernel.delete_link(link.index).unwrap();
+            }
+        }
     }
 
     /// What stands in a pod.
@@ -179,11 +198,20 @@ impl Mesh {
     }
 }
 
-/// All traffic of the sources goes to the endpoint, whose addresses are the first of its prefixes.
-fn policies(network: usize) -> String {
+/// Flags, with more that take the place of those of the same name.
+pub(crate) fn flags(own: &[String], more: &[&str]) -> Vec<String> {
+    let flag = |it: &str| it.split('=').next().unwrap_or_default().to_owned();
+    let replaced = |it: &&String| more.iter().any(|other| flag(other) == flag(it));
+    let mut flags: Vec<_> = own.iter().filter(|it| !replaced(it)).cloned().collect();
+    flags.extend(more.iter().map(|it| (*it).to_owned()));
+    flags
+}
+
+/// All traffic of the sources goes to the endpoint, at the address of that number in its prefixes.
+fn policies(network: usize, host: usize) -> String {
     let hops = [
-        ("0.0.0.0/0", format!("172.16.{network}.0")),
-        ("::/0", format!("fd00:{network}::")),
+        ("0.0.0.0/0", format!("172.16.{network}.{host}")),
+        ("::/0", format!("fd00:{network}::{host:x}")),
     ];
     let policies = Family::ALL.into_iter().zip(hops);
     let texts = policies.map(|(family, (prefix, hop))| {

@@ -120,6 +120,19 @@ impl Process {
         self.until_logged("the connection stands", times);
     }
 
+    /// The addresses of the connection with that interface, in order, as a client was told them last.
+    pub fn told_addresses(&self, interface: &str) -> Vec<String> {
+        let log = self.log();
+        let (name, list) = (format!("interface={interface:?}"), "addresses=\"");
+        let mut lines = log.lines().rev();
+        let line = lines.find(|it| it.contains("the connection stands") && it.contains(&name));
+        let rest = line.unwrap().split_once(list).unwrap().1;
+        let texts = rest.split('"').next().unwrap().split(',');
+        let mut addresses: Vec<_> = texts.map(str::to_owned).collect();
+        addresses.sort();
+        addresses
+    }
+
     /// Its open descriptors.
     pub fn descriptors(&self) -> Vec<Descriptor> {
         descriptors(self.pid())

@@ -1,9 +1,24 @@
 //! Bad days of clients, a forwarder and endpoints.
 
+// A test that fails panics, and without the standard harness the lints don't know that it is one.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+#[cfg(target_os = "linux")]
+mod changes;
+#[cfg(target_os = "linux")]
+mod closes;
 #[cfg(target_os = "linux")]
 mod ends;
 #[cfg(target_os = "linux")]
+mod expiry;
+#[cfg(target_os = "linux")]
 mod kills;
+#[cfg(target_os = "linux")]
+mod lost_answers;
+#[cfg(target_os = "linux")]
+mod restarts;
+#[cfg(target_os = "linux")]
+mod returns;
 
 use std::process::ExitCode;
 
@@ -20,7 +35,9 @@ fn main() -> ExitCode {
     if let Some(program) = e2e::called_as() {
         return program();
     }
-    let arguments = libtest_mimic::Arguments::from_args();
+    let mut arguments = libtest_mimic::Arguments::from_args();
+    // Most of a case is to wait for others.
+    arguments.test_threads.get_or_insert(6);
     match sandbox::enter_or_skip("the programs as processes") {
         Ok(true) => {}
         Ok(false) => return ExitCode::SUCCESS,
@@ -29,7 +46,17 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let trials = [ends::all(), kills::all()].into_iter().flatten();
+    let trials = [
+        changes::all(),
+        closes::all(),
+        ends::all(),
+        expiry::all(),
+        kills::all(),
+        lost_answers::all(),
+        restarts::all(),
+        returns::all(),
+    ];
+    let trials = trials.into_iter().flatten();
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 

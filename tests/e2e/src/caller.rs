@@ -1,0 +1,78 @@
+//! The client's chain in the process of the suite, where a case has to say when it calls.
+
+use clap::Parser;
+use nsm_api::connection::Connection;
+use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL};
+use nsm_api::networkservice::NetworkServiceRequest;
+use nsm_chain::{BoxNetworkService, Call, Error};
+use nsm_grpc::Transport;
+use std::os::fd::{AsFd, AsRawFd};
+use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt;
+
+/// A client that calls when it is told to.
+///
+/// Its chain is the one of `nsc`, and all its calls go over one transport.
+#[derive(Debug)]
+pub struct Caller {
+    runtime: Runtime,
+    chain: BoxNetworkService,
+    config: nsc::Config,
+}
+
+impl Caller {
+    /// A client of the forwarder, or endpoint, at that address.
+    pub fn new(url: &str, more: &[&str]) -> Self {
+        let own = ["nsc", "--network-services=net-0", "--connect-to", url];
+        let config = nsc::Config::parse_from(own.iter().chain(more));
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let chain = {
+            let _entered = runtime.enter();
+            let timeout = config.dial_timeout.get();
+            nsc::chain::chain(&config, Transport::new(config.connect_to.clone(), timeout))
+        };
+        Self {
+            chain: chain.unwrap(),
+            runtime,
+            config,
+        }
+    }
+
+    /// What asks for a connection to `net-0` with that id and an interface of that name in the pod.
+    /// The descriptor has to stay open as long as it is asked for.
+    pub fn ask_for(&self, id: &str, pod: impl AsFd, interface: &str) -> NetworkServiceRequest {
+        let mut request = nsc::request::first_requests(&self.config).remove(0);
+        request.connection.get_or_insert_default().id = id.to_owned();
+        for mechanism in &mut request.mechanism_preferences {
+            assert_eq!(mechanism.r#type, KERNEL);
+            let netns = format!("file:///proc/self/fd/{}", pod.as_fd().as_raw_fd());
+            let parameters = &mut mechanism.parameters;
+            parameters.insert(NETNS_URL.to_owned(), netns);
+            parameters.insert(INTERFACE_NAME.to_owned(), interface.to_owned());
+        }
+        request
+    }
+
+    /// Requests.
+    ///
+    /// # Errors
+    /// Those of the chain, and of all behind it.
+    pub fn request(&self, request: NetworkServiceRequest) -> Result<Connection, Error> {
+        let chain = self.chain.clone();
+        self.runtime.block_on(chain.oneshot(Call::request(request)))
+    }
+
+    /// Closes.
+    ///
+    /// # Errors
+    /// Those of the chain, and of all behind it.
+    pub fn close(&self, connection: Connection) -> Result<Connection, Error> {
+        let chain = self.chain.clone();
+        self.runtime
+            .block_on(chain.oneshot(Call::close(connection)))
+    }
+}

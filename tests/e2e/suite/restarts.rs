@@ -1,0 +1,61 @@
+//! Restarts of everybody, again and again: nothing gathers.
+
+use crate::trials;
+use e2e::{Mesh, Process};
+use fastrand::Rng;
+use libtest_mimic::Trial;
+
+/// All cases.
+pub fn all() -> Vec<Trial> {
+    trials![twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connections]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    Nsc(usize),
+    Forwarder,
+    Nse(usize),
+}
+
+fn twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connections() {
+    const SEED: u64 = 11_371;
+
+    let mesh = Mesh::new(2, 2);
+    let mut random = Rng::with_seed(SEED);
+    let mut order = [
+        Program::Nse(0),
+        Program::Nse(1),
+        Program::Forwarder,
+        Program::Nsc(0),
+        Program::Nsc(1),
+    ];
+    let mut running = Vec::new();
+    for _ in 0..=20 {
+        running.into_iter().for_each(Process::kill);
+        running = order.map(|program| start(&mesh, program)).into();
+
+        let clients = order.iter().zip(&running);
+        let clients = clients.filter_map(|(program, process)| match program {
+            Program::Nsc(pod) => Some((*pod, process)),
+            Program::Forwarder | Program::Nse(_) => None,
+        });
+        let clients: Vec<_> = clients.collect();
+        for (_, client) in &clients {
+            client.until_it_stands(2);
+        }
+        mesh.is_as_told(&clients);
+        random.shuffle(&mut order);
+    }
+    for process in running {
+        assert_eq!(process.stop(), Some(0));
+    }
+    mesh.is_clean();
+}
+
+fn start(mesh: &Mesh, program: Program) -> Process {
+    match program {
+        Program::Nsc(pod) => mesh.client(pod, &[]),
+        Program::Forwarder => mesh.forwarder(&[]),
+        Program::Nse(network) => mesh.endpoint(network, &[]),
+    }
+}
