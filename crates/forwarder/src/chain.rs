@@ -106,10 +106,11 @@ impl Forwarder {
             .client("mechanismtranslation", MechanismLayer)
             // A close that has nowhere to go ends here: what is ours is gone by then.
             .client("stop", StopLayer)
-            // The endpoint's namespace: the descriptor that came with the answer.
+            // The endpoint's namespace: the descriptor that came with the answer. It is taken out and
+            // held no longer than the work on it takes: an endpoint that goes takes its end along.
             .client(
                 "netns",
-                EndpointLayer::new(|store: &Store| store.get().map(|ReceivedFd(fd)| fd))
+                EndpointLayer::new(|store: &Store| store.remove().map(|ReceivedFd(fd)| fd))
                     .except(own),
             )
             .client("recvfd", RecvFdLayer::client())

@@ -57,7 +57,9 @@ impl Carrier {
 ///
 /// In a client chain ([`client`](Self::client)) it is that of the answer's mechanism, and as an
 /// answer has no extensions, the elements above find it in the connection's
-/// [store](nsm_chain::metadata) of the client side. It sits above [`SendFdLayer`], which gives a
+/// [store](nsm_chain::metadata) of the client side. Whoever needs it takes it out: what stays there
+/// pins the endpoint's namespace, with every interface in it, for as long as the connection stands,
+/// and the next answer brings another one. The layer sits above [`SendFdLayer`], which gives a
 /// namespace of our own that the answer names its `file://` back.
 ///
 /// A mechanism that names none by `inode://` gives none, and so does a call that came over another
@@ -177,12 +179,6 @@ async fn receive_with_answer<S: NetworkService>(
         store.remove::<ReceivedFd>();
         return Ok(connection);
     };
-    let stands = store.get::<ReceivedFd>();
-    if stands.is_some_and(|received| Inode::of(&received.0).is_ok_and(|held| held == inode)) {
-        // The namespace is the one that we hold, so whether it was sent again does not matter.
-        peer.discard(inode);
-        return Ok(connection);
-    }
     let fd = peer.descriptor(inode, until).await.map_err(refused)?;
     store.insert(ReceivedFd(fd));
     Ok(connection)
