@@ -3,10 +3,11 @@
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::mark::{Mark, Ours, Side};
+use crate::pair::Unmarked;
 use crate::service::Config;
 use crate::space::{Names, Owner, Space, Spaces};
 use crate::time::Time;
-use crate::wanted::{Wanted, client_names};
+use crate::wanted::{Wanted, client_mac, client_names};
 use crate::work::{self, Leaving};
 use nsm_api::connection::Connection;
 use nsm_api::mechanism::INTERFACE_NAME;
@@ -161,26 +162,28 @@ impl Claims {
         let kernel = connection.kernel_mechanism();
         let asked = kernel.and_then(|kernel| kernel.interface_name());
         let name = client_names(asked, &mark).ok().and_then(|mut it| it.pop());
-        let unfinished = name.clone().map(|name| (name, mark.mac(Side::Client)));
+        let unmarked = Unmarked {
+            name: name.unwrap_or_default(),
+            mac: client_mac(connection).unwrap_or_else(|| mark.mac(Side::Client)),
+            group: self.ours.unmarked(),
+        };
         let place = Place {
             space: self.spaces.of(&client),
-            name: name.unwrap_or_default(),
-            leaving: Leaving { mark, unfinished },
+            name: unmarked.name.clone(),
+            leaving: Leaving { mark, unmarked },
             owner: None,
         };
         leave(place).await
     }
 
     fn place(&self, client: &Arc<Netns>, wanted: &Wanted, owner: Owner) -> Place {
-        let name = wanted.client.name().to_owned();
-        let mac = wanted.client.hardware_address(&wanted.mark);
         Place {
             space: self.spaces.of(client),
+            name: wanted.client.name().to_owned(),
             leaving: Leaving {
                 mark: wanted.mark.clone(),
-                unfinished: Some((name.clone(), mac)),
+                unmarked: wanted.unmarked(self.ours),
             },
-            name,
             owner: Some(owner),
         }
     }

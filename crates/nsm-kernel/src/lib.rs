@@ -53,6 +53,8 @@
 //!    protocol number, the inode of the client's namespace, and the client's own id of the
 //!    connection. Addresses, routes and neighbours carry the number (`IFA_PROTO`, `rtm_protocol`,
 //!    `NDA_PROTOCOL`). What is not ours is never touched; where it is in the way, the error says so.
+//!    The kernel makes no interface with an alias: until it has one it is in a group of its own, so
+//!    that what a killed process leaves is nobody's riddle.
 //! 2. *Adopt, never recreate.* An unchanged refresh, and the first request after a restart, only
 //!    read. What somebody changed meanwhile is repaired. A pair that is not right in full (another
 //!    name, another namespace, half of it gone) is made anew.

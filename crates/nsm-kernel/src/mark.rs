@@ -111,10 +111,18 @@ impl Ours {
         self.protocol.get()
     }
 
-    /// Whether an interface is that of any connection of ours.
+    /// Whether an interface is that of any connection of ours, or was to become one.
     pub fn has_made(self, interface: &Interface) -> bool {
-        let alias = interface.alias.as_deref().unwrap_or_default();
-        alias.starts_with(&prefix(self.protocol))
+        match interface.alias.as_deref() {
+            Some(alias) => alias.starts_with(&prefix(self.protocol)),
+            None => interface.group == self.unmarked(),
+        }
+    }
+
+    /// The group of interfaces that are not marked yet. The kernel takes no alias for an interface
+    /// that is made, and whoever is killed right then must not leave a stranger.
+    pub fn unmarked(self) -> u32 {
+        u32::from_be_bytes([b'n', b's', b'm', self.protocol()])
     }
 
     /// Whether we gave an address of an interface of ours. Where the kernel does not keep the

@@ -57,7 +57,9 @@ pub enum Refused {
 /// # Errors
 /// When somebody else's interface is in the way. It is never touched.
 pub fn next(wanted: &Wanted, ours: Ours, seen: &Seen<'_>) -> Result<Step, Refused> {
-    let mine = seen.client.iter().filter(|it| is_of(it, wanted));
+    let unmarked = wanted.unmarked(ours);
+    let is_of = |it: &Interface| has_mark(it, wanted) || unmarked.is(it);
+    let mine = seen.client.iter().filter(|it| is_of(it));
     let right = mine.clone().find_map(|client| {
         let endpoint = other_end(client, wanted, seen)?;
         Some((client, endpoint))
@@ -72,7 +74,7 @@ pub fn next(wanted: &Wanted, ours: Ours, seen: &Seen<'_>) -> Result<Step, Refuse
         });
     }
     let name = wanted.client.name();
-    let holder = find(seen.client, name).filter(|holder| !is_of(holder, wanted));
+    let holder = find(seen.client, name).filter(|holder| !is_of(holder));
     // Strangers first, so that what stands is not given up for what cannot be had.
     if holder.is_some_and(|holder| !ours.has_made(holder)) {
         return Err(Refused::Foreign(Side::Client, name.to_owned()));
@@ -97,23 +99,37 @@ fn has_mark(interface: &Interface, wanted: &Wanted) -> bool {
     interface.alias.as_deref() == Some(wanted.mark.as_str())
 }
 
-/// Whether an interface in the client's namespace is the connection's.
-pub fn is_of(interface: &Interface, wanted: &Wanted) -> bool {
-    match interface.alias.as_deref() {
-        Some(alias) => alias == wanted.mark.as_str(),
-        None => {
-            let mac = wanted.client.hardware_address(&wanted.mark);
-            is_unfinished(interface, wanted.client.name(), mac)
-        }
+/// The client's end of a connection that has lost its mark, or was not marked yet by somebody who
+/// was stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmarked {
+    /// The name that it should have.
+    pub name: String,
+    /// Its hardware address, which only we would have chosen.
+    pub mac: [u8; 6],
+    /// The group of those that are not marked yet: it may have a former name then.
+    pub group: u32,
+}
+
+impl Unmarked {
+    /// Whether an interface is that end.
+    pub fn is(&self, interface: &Interface) -> bool {
+        interface.alias.is_none()
+            && interface.kind.as_deref() == Some(VETH)
+            && interface.mac == Some(self.mac)
+            && (interface.name == self.name || interface.group == self.group)
     }
 }
 
-/// Whether somebody was stopped between making an interface and marking it.
-pub fn is_unfinished(interface: &Interface, name: &str, mac: [u8; 6]) -> bool {
-    interface.alias.is_none()
-        && interface.kind.as_deref() == Some(VETH)
-        && interface.name == name
-        && interface.mac == Some(mac)
+impl Wanted {
+    /// The client's end without its mark.
+    pub fn unmarked(&self, ours: Ours) -> Unmarked {
+        Unmarked {
+            name: self.client.name().to_owned(),
+            mac: self.client.hardware_address(&self.mark),
+            group: ours.unmarked(),
+        }
+    }
 }
 
 /// The other end, if the pair is right in full.
@@ -167,9 +183,10 @@ fn find<'a>(interfaces: &'a [Interface], name: &str) -> Option<&'a Interface> {
 }
 
 /// What is to be changed of an end that stands.
-pub fn change<'a>(interface: &Interface, wanted: &'a Wanted) -> InterfaceChange<'a> {
+pub fn change<'a>(interface: &Interface, wanted: &'a Wanted, ours: Ours) -> InterfaceChange<'a> {
     let mark = wanted.mark.as_str();
     InterfaceChange {
+        group: (interface.group == ours.unmarked()).then_some(0),
         alias: Some(mark).filter(|_| interface.alias.as_deref() != Some(mark)),
         mtu: wanted.mtu.filter(|mtu| interface.mtu != *mtu),
         state: (!interface.up).then_some(LinkState::Up),

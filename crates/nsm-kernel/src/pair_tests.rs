@@ -34,6 +34,7 @@ fn pair(wanted: &Wanted) -> (Interface, Interface) {
         alias: Some(wanted.mark.as_str().to_owned()),
         mac: Some(end.hardware_address(&wanted.mark)),
         mtu: 1500,
+        group: 0,
         peer: Some(Peer {
             index: leads_to,
             netns: Some(netns),
@@ -54,6 +55,7 @@ fn stranger(index: u32, name: &str) -> Interface {
         alias: None,
         mac: Some([2, 9, 9, 9, 9, 9]),
         mtu: 1500,
+        group: 0,
         peer: None,
     }
 }
@@ -73,6 +75,10 @@ fn makes(wanted: &Wanted, endpoint: &str) -> Result<Step, Refused> {
         client: wanted.client.name().to_owned(),
         endpoint: endpoint.to_owned(),
     })
+}
+
+fn makes_by_default(wanted: &Wanted) -> Result<Step, Refused> {
+    makes(wanted, wanted.endpoint.name())
 }
 
 #[test]
@@ -99,7 +105,7 @@ fn a_pair_that_is_right_stands() {
 
     let (client, endpoint) = (Box::new(here.clone()), Box::new(there));
     assert_eq!(step, Ok(Step::Stands { client, endpoint }));
-    assert!(change(&here, &want).is_empty());
+    assert!(change(&here, &want, ours()).is_empty());
 }
 
 #[test]
@@ -108,15 +114,17 @@ fn a_pair_of_a_process_that_was_killed_before_it_marked_it_is_taken_over_and_mar
     let (mut here, mut there) = pair(&want);
     here.alias = None;
     there.alias = None;
+    there.group = ours().unmarked();
     there.up = false;
 
     let step = decide(&want, from_ref(&here), from_ref(&there));
 
     assert!(matches!(step, Ok(Step::Stands { .. })));
     let mark = Some(want.mark.as_str());
-    assert_eq!(change(&here, &want).alias, mark);
-    let there = change(&there, &want);
+    assert_eq!(change(&here, &want, ours()).alias, mark);
+    let there = change(&there, &want, ours());
     assert_eq!((there.alias, there.state), (mark, Some(LinkState::Up)));
+    assert_eq!(there.group, Some(0));
 }
 
 #[test]
@@ -215,13 +223,37 @@ fn a_strangers_interface_without_an_alias_is_no_unfinished_one() {
     bridge.mac = Some(want.client.hardware_address(&want.mark));
     bridge.kind = Some("bridge".to_owned());
 
-    for stranger in [bridge, stranger(4, "nsm-1")] {
+    let mut grouped = stranger(4, "nsm-1");
+    grouped.group = 5;
+
+    for stranger in [bridge, stranger(4, "nsm-1"), grouped] {
         let step = decide(&want, &[stranger], &[]);
         assert_eq!(
             step,
             Err(Refused::Foreign(Side::Client, "nsm-1".to_owned()))
         );
     }
+}
+
+#[test]
+fn what_a_process_left_unmarked_that_was_killed_is_ours_whoever_comes_for_its_name() {
+    let want = wanted(None);
+    let mut left = stranger(4, "nsm-1");
+    left.group = ours().unmarked();
+
+    let step = decide(&want, from_ref(&left), &[]);
+    assert_eq!(step, Ok(Step::Remove(Side::Client, 4)));
+
+    // And the connection's own goes if it has another name by now.
+    let (mut here, _) = pair(&want);
+    here.alias = None;
+    here.name = "nsm-9".to_owned();
+    assert_eq!(decide(&want, from_ref(&here), &[]), makes_by_default(&want));
+    here.group = ours().unmarked();
+    assert_eq!(
+        decide(&want, from_ref(&here), &[]),
+        Ok(Step::Remove(Side::Client, 3))
+    );
 }
 
 #[test]

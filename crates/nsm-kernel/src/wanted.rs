@@ -183,6 +183,12 @@ pub fn client_names(asked: Option<&str>, mark: &Mark) -> Result<Vec<String>, Inv
     }
 }
 
+/// The hardware address of the client's end, if one makes sense that is asked for.
+pub fn client_mac(connection: &Connection) -> Option<[u8; 6]> {
+    let ethernet = connection.context.as_ref()?.ethernet_context.as_ref()?;
+    optional_mac("src_mac", Some(&ethernet.src_mac)).ok()?
+}
+
 /// The name that the endpoint asks for, and others: many clients come to one endpoint, and one that
 /// asks for one name for all would keep all but one away.
 fn endpoint_names(asked: Option<&str>, mark: &Mark) -> Result<Vec<String>, Invalid> {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::mark::{Mark, Ours, Side};
-use crate::pair::{self, Refused, Seen, Step};
+use crate::pair::{self, Refused, Seen, Step, Unmarked};
 use crate::ping_group;
 use crate::ready;
 use crate::site::{Site, furnish};
@@ -55,7 +55,7 @@ fn try_establish(
     let (here, there) = stand(&mut near, &mut far, wanted, ours, time)?;
     // The client's end last: the kernel sends from the one that finds the other up, and from the
     // other when it has noticed the carrier, an instant later.
-    let changes = [&there, &here].map(|end| pair::change(end, wanted));
+    let changes = [&there, &here].map(|end| pair::change(end, wanted, ours));
     far.set_up(&there, &changes[0])?;
     near.set_up(&here, &changes[1])?;
     time.check()?;
@@ -107,7 +107,7 @@ fn stand(
             }
             Ok(Step::Remove(Side::Endpoint, index)) => far.remove(index)?,
             Ok(Step::Make { client, endpoint }) => {
-                match make(near, far, wanted, [&client, &endpoint]) {
+                match make(near, far, wanted, ours, [&client, &endpoint]) {
                     // Somebody was faster, and is seen at the next look.
                     Err(error) if is_taken(&error) => refusal = Some(error),
                     made => made?,
@@ -131,6 +131,7 @@ fn make(
     near: &mut Site<'_>,
     far: &Site<'_>,
     wanted: &Wanted,
+    ours: Ours,
     names: [&str; 2],
 ) -> Result<(), Error> {
     let [here, there] =
@@ -138,6 +139,7 @@ fn make(
             name,
             mac: Some(end.hardware_address(&wanted.mark)),
             mtu: wanted.mtu,
+            group: ours.unmarked(),
         });
     let made = near.kernel.add_veth(&here, &there, far.netns);
     made.map_err(|source| near.refused(source))
@@ -152,8 +154,8 @@ fn is_taken(error: &Error) -> bool {
 pub struct Leaving {
     /// The mark of its interfaces.
     pub mark: Mark,
-    /// The name and the hardware address of one that was not marked yet.
-    pub unfinished: Option<(String, [u8; 6])>,
+    /// What it may have without a mark.
+    pub unmarked: Unmarked,
 }
 
 /// Removes a connection's pair, and with it all that stands on it. What has gone already is well.
@@ -161,10 +163,7 @@ pub fn remove(client: &Netns, leaving: &Leaving) -> Result<(), Error> {
     let removed = Site::open(Side::Client, client).and_then(|mut site| {
         for interface in site.interfaces()? {
             let alias = interface.alias.as_deref();
-            let unfinished = leaving.unfinished.as_ref();
-            let unfinished =
-                unfinished.is_some_and(|(name, mac)| pair::is_unfinished(&interface, name, *mac));
-            if alias == Some(leaving.mark.as_str()) || unfinished {
+            if alias == Some(leaving.mark.as_str()) || leaving.unmarked.is(&interface) {
                 site.remove(interface.index)?;
             }
         }

@@ -18,6 +18,8 @@ pub struct Interface {
     pub mac: Option<[u8; 6]>,
     /// The largest packet that it takes, in bytes.
     pub mtu: u32,
+    /// The number of a group that somebody put it into (`IFLA_GROUP`); 0 is none in particular.
+    pub group: u32,
     /// The other end of a pair.
     pub peer: Option<Peer>,
 }
@@ -39,6 +41,8 @@ pub struct InterfaceChange<'a> {
     pub alias: Option<&'a str>,
     /// Another MTU.
     pub mtu: Option<u32>,
+    /// Another group.
+    pub group: Option<u32>,
     /// Up or down.
     pub state: Option<crate::LinkState>,
 }

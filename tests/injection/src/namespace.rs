@@ -53,6 +53,14 @@ impl Place {
         place
     }
 
+    /// A namespace of another process's case.
+    pub fn of(netns: Netns) -> Self {
+        Self {
+            netns: Arc::new(netns),
+            others: Arc::default(),
+        }
+    }
+
     /// The namespace.
     pub fn netns(&self) -> &Arc<Netns> {
         &self.netns

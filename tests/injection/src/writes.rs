@@ -1,11 +1,14 @@
 //! How much the process has asked of the kernel. The cases run one after the other.
 
+use nix::sys::signal::{Signal, raise};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 static WRITES: AtomicUsize = AtomicUsize::new(0);
+/// The write after which the process is killed; 0 is none.
+static LAST: AtomicUsize = AtomicUsize::new(0);
 static READS: AtomicUsize = AtomicUsize::new(0);
 
 /// The writes and reads since it was made.
@@ -21,6 +24,12 @@ impl Writes {
         let counting = tracing_subscriber::registry().with(Counter);
         // Fails where it is done already.
         let _ = tracing::subscriber::set_global_default(counting);
+    }
+
+    /// Kills the process when it has made so many writes.
+    pub fn kill_after(writes: usize) {
+        LAST.store(writes, Ordering::SeqCst);
+        Self::count();
     }
 
     /// Counts from now on.
@@ -60,7 +69,13 @@ impl Visit for ByMessage {
             return;
         }
         match format!("{value:?}").as_str() {
-            "write" => WRITES.fetch_add(1, Ordering::SeqCst),
+            "write" => {
+                let before = WRITES.fetch_add(1, Ordering::SeqCst);
+                if before + 1 == LAST.load(Ordering::SeqCst) {
+                    raise(Signal::SIGKILL).unwrap();
+                }
+                before
+            }
             "dumped" => READS.fetch_add(1, Ordering::SeqCst),
             _ => return,
         };

@@ -8,6 +8,7 @@ mod bad_input;
 mod close;
 mod first_packet;
 mod gone;
+mod killed;
 mod names;
 mod neighbours;
 mod pair;
@@ -40,6 +41,10 @@ fn trial(name: &'static str, case: fn()) -> Trial {
 }
 
 fn main() -> ExitCode {
+    if let Some(victim) = killed::Victim::of_this_process() {
+        victim.act();
+        return ExitCode::SUCCESS;
+    }
     let sandboxed = match sandbox::enter_or_skip("the kernel elements on the real kernel") {
         Ok(sandboxed) => sandboxed,
         Err(missing) => {
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         names::trials(),
         repair::trials(),
         restart::trials(),
+        killed::trials(),
         close::trials(),
         gone::trials(),
         bad_input::trials(),

@@ -38,6 +38,7 @@ async fn a_first_request_makes_one_pair_between_both_namespaces() {
     assert_eq!(world.endpoint.names().len(), 1);
     assert!(there.name.starts_with("nsm-"), "{there:?}");
     assert!(here.up && there.up);
+    assert_eq!([here.group, there.group], [0, 0]);
     let mark = format!("nsm:78:{}:nsc-0", world.pod.netns().id().ino);
     assert_eq!(here.alias.as_ref(), Some(&mark));
     assert_eq!(there.alias.as_ref(), Some(&mark));

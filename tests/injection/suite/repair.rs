@@ -58,11 +58,13 @@ async fn an_interface_that_was_left_unmarked_by_a_killed_process_is_taken_over()
         name: &here.name,
         mac: here.mac,
         mtu: None,
+        group: 0,
     };
     let far = VethEnd {
         name: &there.name,
         mac: there.mac,
         mtu: None,
+        group: 0,
     };
     let made = world
         .pod

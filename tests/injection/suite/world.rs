@@ -12,10 +12,15 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
+        Self::of(Place::new(), Place::new())
+    }
+
+    /// One in namespaces that are there.
+    pub fn of(pod: Place, endpoint: Place) -> Self {
         let far_end = FarEnd::default();
         Self {
-            pod: Place::new(),
-            endpoint: Place::new(),
+            pod,
+            endpoint,
             forwarder: Forwarder::start(&far_end),
             far_end,
         }

@@ -120,6 +120,9 @@ fn put(requests: &mut Requests, index: u32, change: &InterfaceChange<'_>) {
     if let Some(mtu) = change.mtu {
         requests.number(libc::IFLA_MTU, mtu);
     }
+    if let Some(group) = change.group {
+        requests.number(link::IFLA_GROUP, group);
+    }
     if let Some(alias) = change.alias {
         // Without a NUL: the kernel takes the payload as it is.
         requests.attribute(IFLA_IFALIAS, alias.as_bytes());
@@ -138,6 +141,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Interface, Malformed> {
         alias: None,
         mac: None,
         mtu: 0,
+        group: 0,
         peer: None,
     };
     let (mut leads_to, mut netns) = (None, None);
@@ -146,6 +150,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Interface, Malformed> {
             (libc::IFLA_IFNAME, payload) => interface.name = read_text(payload),
             (libc::IFLA_ADDRESS, payload) => interface.mac = payload.try_into().ok(),
             (libc::IFLA_MTU, payload) => interface.mtu = read_u32(payload)?,
+            (link::IFLA_GROUP, payload) => interface.group = read_u32(payload)?,
             (IFLA_IFALIAS, payload) => interface.alias = Some(read_text(payload)),
             (IFLA_LINKINFO, payload) => interface.kind = kind(payload)?,
             (libc::IFLA_LINK, payload) => leads_to = Some(read_u32(payload)?),
@@ -176,6 +181,7 @@ impl InterfaceChange<'_> {
     pub const UP: InterfaceChange<'static> = InterfaceChange {
         alias: None,
         mtu: None,
+        group: None,
         state: Some(LinkState::Up),
     };
 
@@ -209,6 +215,7 @@ mod tests {
         let change = InterfaceChange {
             alias: Some("nsm:78:1:nsc-0"),
             mtu: Some(1400),
+            group: Some(78),
             state: Some(LinkState::Up),
         };
 
@@ -220,6 +227,7 @@ mod tests {
             alias: Some("nsm:78:1:nsc-0".to_owned()),
             mac: Some([2, 0, 0, 0, 0, 1]),
             mtu: 1400,
+            group: 78,
             peer: Some(Peer {
                 index: 3,
                 netns: Some(0),

@@ -6,6 +6,7 @@ use crate::Link;
 use nix::libc;
 
 const IFLA_LINKINFO: u16 = 18;
+pub(crate) const IFLA_GROUP: u16 = 27;
 /// The other end of a pair, with a structure and attributes of its own (linux/veth.h).
 const VETH_INFO_PEER: u16 = 1;
 const UP: u32 = libc::IFF_UP as u32;
@@ -54,6 +55,9 @@ fn end(requests: &mut Requests, end: &VethEnd<'_>) {
     }
     if let Some(mtu) = end.mtu {
         requests.number(libc::IFLA_MTU, mtu);
+    }
+    if end.group != 0 {
+        requests.number(IFLA_GROUP, end.group);
     }
 }
 

@@ -27,6 +27,8 @@ pub struct VethEnd<'a> {
     pub mac: Option<[u8; 6]>,
     /// Its MTU in bytes; 1500 where there is none.
     pub mtu: Option<u32>,
+    /// The group that it is born in. (It cannot be born with an alias.)
+    pub group: u32,
 }
 
 impl<'a> VethEnd<'a> {
@@ -36,6 +38,7 @@ impl<'a> VethEnd<'a> {
             name,
             mac: None,
             mtu: None,
+            group: 0,
         }
     }
 }
