@@ -155,6 +155,14 @@ impl Mesh {
         }
     }
 
+    /// Whether a program holds a descriptor of any pod.
+    pub fn holds_a_pod(&self, program: &Process) -> bool {
+        let name = |pod: &Netns| PathBuf::from(format!("net:[{}]", pod.id().ino));
+        let pods: Vec<_> = self.pods.iter().map(name).collect();
+        let held = program.descriptors();
+        held.iter().any(|it| pods.contains(&it.target))
+    }
+
     /// What stands in a pod.
     pub fn in_pod(&self, pod: usize) -> Standing {
         Standing::of(&self.pods[pod])

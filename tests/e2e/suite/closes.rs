@@ -35,7 +35,7 @@ fn a_close_that_a_dead_endpoint_does_not_hear_takes_what_is_here_and_is_reported
     let forwarder = mesh.forwarder(&[LIFE]);
     let nsc = mesh.client(0, &["--request-timeout=1s"]);
     nsc.until_it_stands(1);
-    assert!(holds_a_pod(&mesh, &forwarder));
+    assert!(mesh.holds_a_pod(&forwarder));
 
     nse.kill();
     is_reported(&nsc, "nse-0.sock is not reached");
@@ -43,7 +43,7 @@ fn a_close_that_a_dead_endpoint_does_not_hear_takes_what_is_here_and_is_reported
 
     mesh.is_clean();
     until("the forwarder has forgotten it", || {
-        !holds_a_pod(&mesh, &forwarder)
+        !mesh.holds_a_pod(&forwarder)
     });
     let _nse = mesh.endpoint(0, &[POOL]);
     until("the endpoint listens", || mesh.socket("nse-0").exists());
@@ -68,7 +68,7 @@ fn a_close_that_a_frozen_endpoint_does_not_answer_takes_what_is_here_and_is_repo
         free_addresses(&mesh, 0) == all
     });
     until("the forwarder has forgotten it", || {
-        !holds_a_pod(&mesh, &forwarder)
+        !mesh.holds_a_pod(&forwarder)
     });
 }
 
@@ -143,7 +143,7 @@ fn fifty_closes(kind: ErrorKind, words: &str) {
     mesh.is_clean();
     assert!(nse.gate.seen().refused >= 2 * EACH);
     until("the forwarder has forgotten them", || {
-        !holds_a_pod(&mesh, &forwarder)
+        !mesh.holds_a_pod(&forwarder)
     });
     nse.gate.closes(Way::Open);
     until("the endpoint has let them go", || {
@@ -210,14 +210,4 @@ fn is_reported(nsc: &Process, words: &str) {
     nsc.signal(Signal::SIGTERM);
     nsc.until_logged(words, 1);
     nsc.until_logged("1 connections could not be closed", 1);
-}
-
-/// Whether a forwarder holds a descriptor of the namespace of any pod.
-fn holds_a_pod(mesh: &Mesh, forwarder: &Process) -> bool {
-    let mut pods = mesh
-        .pods
-        .iter()
-        .map(|pod| format!("net:[{}]", pod.id().ino));
-    let held = forwarder.descriptors();
-    pods.any(|pod| held.iter().any(|it| it.target.as_os_str() == pod.as_str()))
 }

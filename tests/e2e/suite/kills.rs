@@ -1,6 +1,6 @@
 //! Client, forwarder and endpoint are killed, singly and together, and return in every order.
 
-use e2e::{Mesh, Process, Standing, free_addresses, source, who_answers};
+use e2e::{Mesh, Process, Standing, free_addresses, source, until, who_answers};
 use libtest_mimic::Trial;
 use nsm_netlink::Family;
 use std::fmt;
@@ -222,12 +222,18 @@ fn one_order(order: &Order, interfaces: Interfaces, client: Client) {
     mesh.until_served(0);
     is_right(&mesh, client, pair, &before);
 
-    if client == Client::Other {
+    let mut others = vec![Program::Forwarder, Program::Nse];
+    others.retain(|program| !order.has(*program));
+    if client == Client::Same && order.0 == [Program::Nsc] {
+        // Its connection is the one that it had.
+        for program in others {
+            let log = three.of(program).log();
+            assert_eq!(log.matches("connection established").count(), 1);
+        }
+    } else if client == Client::Other {
         // The ghost ends where somebody remembers it.
-        for program in [Program::Forwarder, Program::Nse] {
-            if !order.has(program) {
-                three.of(program).until_logged("connection closed", 1);
-            }
+        for program in others {
+            three.of(program).until_logged("connection closed", 1);
         }
         is_right(&mesh, client, pair, &before);
         assert_eq!(who_answers(&mesh.pods[0], 0), [Some(0); 2]);
@@ -236,6 +242,8 @@ fn one_order(order: &Order, interfaces: Interfaces, client: Client) {
     assert_eq!(three.take(Program::Nsc).stop(), Some(0));
     mesh.is_clean();
     assert_eq!(free_addresses(&mesh, 0), ADDRESSES);
+    let forwarder = three.of(Program::Forwarder);
+    until("the pod is let go", || !mesh.holds_a_pod(forwarder));
 }
 
 /// What a client has is what it had; another one, with another pair of addresses, has the same
