@@ -20,8 +20,9 @@ pub enum InterfaceNameError {
 /// Whether the kernel lets an interface have this name and no other.
 ///
 /// It refuses an empty name, one of 16 bytes, the folders' names, slash, colon and blanks
-/// (`dev_valid_name` in net/core/dev.c), and takes a `%` for a pattern to make a name from. Names
-/// are parts of paths and lines of logs, so control characters are refused too.
+/// (`dev_valid_name` in net/core/dev.c), and takes a `%` for a pattern to make a name from. It looks
+/// at bytes, and 0xA0 alone is a blank to it (lib/ctype.c), also as a part of a letter such as `à`.
+/// Names are parts of paths and lines of logs, so control characters are refused too.
 pub(crate) fn check(name: &str) -> Result<(), InterfaceNameError> {
     if !(1..=15).contains(&name.len()) {
         return Err(InterfaceNameError::Length(name.len()));
@@ -29,7 +30,13 @@ pub(crate) fn check(name: &str) -> Result<(), InterfaceNameError> {
     if name == "." || name == ".." {
         return Err(InterfaceNameError::Folder);
     }
-    let bad = |c: &char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
+    let bad = |c: &char| {
+        let mut bytes = [0; 4];
+        matches!(c, '/' | ':' | '%')
+            || c.is_whitespace()
+            || c.is_control()
+            || c.encode_utf8(&mut bytes).as_bytes().contains(&0xa0)
+    };
     match name.chars().find(bad) {
         Some(c) => Err(InterfaceNameError::Character(c)),
         None => Ok(()),
@@ -61,6 +68,8 @@ mod tests {
             ("a\n", '\n'),
             ("a\0b", '\0'),
             ("a\u{a0}b", '\u{a0}'),
+            ("voil\u{e0}", '\u{e0}'),
+            ("\u{420}", '\u{420}'),
         ] {
             assert_eq!(check(bad), Err(InterfaceNameError::Character(c)), "{bad:?}");
         }

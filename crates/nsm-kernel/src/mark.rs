@@ -165,7 +165,8 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Whether the kernel takes a name for an interface, and takes it for nothing else
 /// (`dev_valid_name`, net/core/dev.c): `%` stands for a number to be filled in, and `all` and
-/// `default` for every interface.
+/// `default` for every interface. It looks at bytes, and 0xA0 alone is a blank to it (lib/ctype.c),
+/// also as a part of a letter such as `à`.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -177,7 +178,7 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("it stands for something else");
     }
     let wrong = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%');
-    if name.contains(wrong) {
+    if name.contains(wrong) || name.as_bytes().contains(&0xa0) {
         return Err("it has white space, a slash, a colon or a percent sign");
     }
     Ok(())
@@ -279,6 +280,8 @@ mod tests {
             "nsm%d",
             "all",
             "default",
+            "\u{e0}",
+            "\u{420}",
         ] {
             assert!(check_name(name).is_err(), "{name:?}");
         }

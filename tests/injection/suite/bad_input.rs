@@ -8,7 +8,8 @@ use nsm_chain::ErrorKind;
 crate::cases![
     nothing_is_touched_for_a_context_that_makes_no_sense,
     a_refresh_with_a_context_that_makes_no_sense_leaves_the_connection_as_it_was,
-    names_that_lead_elsewhere_are_refused,
+    names_that_lead_elsewhere_are_refused_before_the_kernel_is_asked,
+    names_of_fifteen_bytes_and_of_any_letters_serve,
 ];
 
 type Spoil = fn(&mut ConnectionContext);
@@ -71,10 +72,29 @@ async fn a_refresh_with_a_context_that_makes_no_sense_leaves_the_connection_as_i
     client.request(&world.forwarder).await.unwrap();
 }
 
-async fn names_that_lead_elsewhere_are_refused() {
+async fn names_that_lead_elsewhere_are_refused_before_the_kernel_is_asked() {
     let world = World::new();
     let quiet = world.quiet();
-    for name in ["../../etc", "nsm 1", "0123456789abcdef", "all", "nsm%d"] {
+    for name in [
+        "../../etc",
+        "/",
+        ".",
+        "..",
+        "nsm/1",
+        "nsm 1",
+        " ",
+        "nsm\n1",
+        "nsm\u{a0}1",
+        "0123456789abcdef",
+        "01234567890123\u{f6}",
+        "all",
+        "default",
+        "nsm%d",
+        "nsm:1",
+        // Their last byte is a blank to the kernel.
+        "voil\u{e0}",
+        "\u{420}",
+    ] {
         let mut client = world.client("nsc-0", name, 1);
 
         let error = client.request(&world.forwarder).await.unwrap_err();
@@ -83,4 +103,26 @@ async fn names_that_lead_elsewhere_are_refused() {
         assert!(error.report().to_string().contains(&format!("{name:?}")));
     }
     quiet.was_kept(&world);
+}
+
+async fn names_of_fifteen_bytes_and_of_any_letters_serve() {
+    let world = World::new();
+    for name in [
+        "0123456789abcde",
+        "n",
+        "...",
+        "eth0.100",
+        "\u{f6}@\u{e9}",
+        "\u{43f}\u{43e}\u{434}",
+    ] {
+        let client = world.connected("nsc-0", name, 1).await;
+
+        assert_eq!(world.pod.names(), [name]);
+        let talks = world
+            .pod
+            .talks_to("2001:db8:1::2", &world.endpoint, "2001:db8:1::1");
+        assert!(talks, "{name}");
+        client.close(&world.forwarder).await.unwrap();
+        assert!(world.pod.names().is_empty());
+    }
 }

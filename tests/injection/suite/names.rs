@@ -8,6 +8,7 @@ use nsm_netlink::{Namespace, VethEnd};
 crate::cases![
     another_name_for_a_living_connection_leaves_nothing_of_the_old_one,
     two_connections_that_swap_their_names_at_once_come_out_right,
+    two_that_ask_for_one_name_at_once_end_with_one_pair_and_one_who_is_told,
     a_strangers_interface_is_refused_in_words_and_left_alone,
     a_strangers_interface_at_the_endpoint_is_refused_in_words_and_left_alone,
     what_stands_is_not_given_up_for_a_name_that_cannot_be_had,
@@ -50,49 +51,91 @@ async fn another_name_for_a_living_connection_leaves_nothing_of_the_old_one() {
 }
 
 async fn two_connections_that_swap_their_names_at_once_come_out_right() {
-    let world = World::new();
+    let mut world = World::new();
     let mut a = world.connected("nsc-a", "nsm-0", 1).await;
     let mut b = world.connected("nsc-b", "nsm-1", 2).await;
-    for (for_a, for_b) in [("nsm-1", "nsm-0"), ("nsm-0", "nsm-1")] {
+    for round in 0..6 {
+        let (for_a, for_b) = match round % 2 {
+            0 => ("nsm-1", "nsm-0"),
+            _ => ("nsm-0", "nsm-1"),
+        };
         a.rename(for_a);
         b.rename(for_b);
-        // One of them may come while the other still has its name, and loses its interface.
+        if round >= 2 {
+            world.restart();
+        }
+        // The first of them comes while the other still has its name, and takes its interface.
+        let (first, second) = if round < 4 {
+            tokio::join!(a.request(&world.forwarder), b.request(&world.forwarder))
+        } else {
+            let (second, first) =
+                tokio::join!(b.request(&world.forwarder), a.request(&world.forwarder));
+            (first, second)
+        };
+        first.unwrap();
+        second.unwrap();
+
+        assert_eq!(world.pod.names().len(), 2);
+        assert_eq!(world.endpoint.names().len(), 2);
+        for (n, name) in [(1, for_a), (2, for_b)] {
+            let (own, other) = (format!("172.16.{n}.2"), format!("172.16.{n}.1"));
+            let addresses = [format!("{own}/32"), format!("2001:db8:{n}::2/128")];
+            assert_eq!(world.pod.addresses(name), addresses);
+            assert!(world.pod.talks_to(&own, &world.endpoint, &other), "{own}");
+        }
+        let quiet = world.quiet();
+        a.request(&world.forwarder).await.unwrap();
+        b.request(&world.forwarder).await.unwrap();
+        quiet.was_kept(&world);
+    }
+}
+
+async fn two_that_ask_for_one_name_at_once_end_with_one_pair_and_one_who_is_told() {
+    for round in 0..10 {
+        let world = World::new();
+        let mut clients = [
+            world.client("nsc-0", "nsm-1", 1),
+            world.client("nsc-1", "nsm-1", 2),
+        ];
+        let [a, b] = &mut clients;
         let (first, second) =
             tokio::join!(a.request(&world.forwarder), b.request(&world.forwarder));
         first.unwrap();
         second.unwrap();
 
-        a.request(&world.forwarder).await.unwrap();
-        b.request(&world.forwarder).await.unwrap();
-        assert_eq!(
-            world.pod.addresses(for_a),
-            ["172.16.1.2/32", "2001:db8:1::2/128"]
+        assert_eq!(world.pod.names(), ["nsm-1"], "round {round}");
+        assert_eq!(world.endpoint.names().len(), 1);
+        let quiet = world.quiet();
+        let (first, second) =
+            tokio::join!(a.request(&world.forwarder), b.request(&world.forwarder));
+        let (has, lost) = match (first, second) {
+            (Ok(()), Err(lost)) => (0, lost),
+            (Err(lost), Ok(())) => (1, lost),
+            both => panic!("{both:?}"),
+        };
+        let report = lost.report().to_string();
+        assert!(report.contains(&format!(":nsc-{has}")), "{report}");
+        // Whoever lost it leaves, and takes nothing along.
+        clients[1 - has].close(&world.forwarder).await.unwrap();
+        quiet.was_kept(&world);
+        let (own, other) = (
+            format!("172.16.{}.2", has + 1),
+            format!("172.16.{}.1", has + 1),
         );
-        assert_eq!(
-            world.pod.addresses(for_b),
-            ["172.16.2.2/32", "2001:db8:2::2/128"]
-        );
-        assert_eq!(world.pod.names().len(), 2);
-        assert_eq!(world.endpoint.names().len(), 2);
-        for (n, own) in [(1, "172.16.1.2"), (2, "172.16.2.2")] {
-            assert!(
-                world
-                    .pod
-                    .talks_to(own, &world.endpoint, &format!("172.16.{n}.1"))
-            );
-        }
+        assert!(world.pod.talks_to(&own, &world.endpoint, &other));
+
+        clients[has].close(&world.forwarder).await.unwrap();
+        assert!(world.pod.names().is_empty() && world.endpoint.names().is_empty());
     }
 }
 
 fn plug_stranger(place: &injection_suite::Place, name: &str) {
-    let far = nsm_netlink::Netns::create().unwrap();
     let mut kernel = place.netns().open().unwrap();
     // Both ends here: nothing else has to live for it.
     let other = VethEnd::named("stranger-peer");
     kernel
         .add_veth(&VethEnd::named(name), &other, place.netns())
         .unwrap();
-    drop(far);
 }
 
 async fn a_strangers_interface_is_refused_in_words_and_left_alone() {
