@@ -16,11 +16,14 @@ use nsm_chain::metadata::Store;
 use nsm_netlink::{Namespace, Netns};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 use tracing::{Instrument, Span};
 
 /// What a pair is made with when nobody asks for an MTU (`ETH_DATA_LEN`).
 const DEFAULT_MTU: u32 = 1500;
+/// The pauses between attempts to remove an interface: each is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a connection has.
 #[derive(Debug, Clone)]
@@ -94,11 +97,11 @@ impl Claims {
         let former: Option<Claim> = request.store.get();
         let kernel = connection.kernel_mechanism();
         let Some(kernel) = kernel.filter(|kernel| kernel.vlan() == 0) else {
-            // It may have been a kernel interface before.
-            if let Some(claim) = request.store.remove::<Claim>() {
-                self.leave(&claim).await?;
-            }
-            return Ok(());
+            // It may have been a kernel interface before, here or in a former process.
+            let Request {
+                id, client, store, ..
+            } = request;
+            return self.close(&id, client, &store, connection).await;
         };
         let is_named = kernel.interface_name().is_some();
         let client = request.client.ok_or(Error::NoClientNamespace)?;
@@ -145,15 +148,19 @@ impl Claims {
 
     /// Removes what a connection has: where its claims were made, whatever namespace the close
     /// brings. Of one that is not known here, what a former process left in the one it brings.
+    ///
+    /// What stays is remembered, and tried again by the next close.
     pub async fn close(
         &self,
-        claim: Option<Claim>,
         id: &str,
         client: Option<Arc<Netns>>,
+        store: &Store,
         connection: &Connection,
     ) -> Result<(), Error> {
-        if let Some(claim) = claim {
-            return self.leave(&claim).await;
+        if let Some(claim) = store.get::<Claim>() {
+            self.leave(&claim).await?;
+            store.remove::<Claim>();
+            return Ok(());
         }
         let Some(client) = client else {
             return Ok(());
@@ -173,7 +180,7 @@ impl Claims {
             leaving: Leaving { mark, unmarked },
             owner: None,
         };
-        leave(place).await
+        leave(place, self.config.timeout).await
     }
 
     fn place(&self, client: &Arc<Netns>, wanted: &Wanted, owner: Owner) -> Place {
@@ -192,7 +199,7 @@ impl Claims {
     async fn leave(&self, claim: &Claim) -> Result<(), Error> {
         let mut result = Ok(());
         for place in claim.former.iter().chain([&claim.place]) {
-            result = result.and(leave(place.clone()).await);
+            result = result.and(leave(place.clone(), self.config.timeout).await);
         }
         result
     }
@@ -200,7 +207,7 @@ impl Claims {
     /// Removes what a connection had elsewhere. What stays is tried again.
     async fn leave_former(&self, claim: &mut Claim) {
         for place in std::mem::take(&mut claim.former) {
-            if let Err(error) = leave(place.clone()).await {
+            if let Err(error) = leave(place.clone(), self.config.timeout).await {
                 tracing::warn!(
                     error = %ErrorChain(&error),
                     "a connection's former interface could not be removed yet"
@@ -230,26 +237,48 @@ impl Claim {
 }
 
 /// Removes what a connection has at one place. It waits for its turn as long as it takes, and does
-/// not end with its caller: nobody else would remove it.
-async fn leave(place: Place) -> Result<(), Error> {
+/// not end with its caller: nobody else would remove it. What may pass, such as a want of
+/// descriptors, is tried again for that long.
+async fn leave(place: Place, patience: Duration) -> Result<(), Error> {
     let work = async move {
-        let names = Arc::clone(&place.space.turn).lock_owned().await;
-        blocking(names, move |names| {
-            if !names.disown(&place.leaving.mark, place.owner) {
-                tracing::debug!(
-                    interface = place.name,
-                    netns = %place.space.netns.id(),
-                    "the client has come for its interface by another way, and so it stays"
-                );
-                return Ok(());
+        let end = Instant::now() + patience;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match try_leave(&place).await {
+                Err(error) if error.may_pass() && Instant::now() < end => {
+                    tracing::debug!(
+                        interface = place.name,
+                        netns = %place.space.netns.id(),
+                        error = %ErrorChain(&error),
+                        "the interface cannot be removed yet"
+                    );
+                    sleep_until(end.min(Instant::now() + pause)).await;
+                    pause = LONGEST_PAUSE.min(pause * 2);
+                }
+                done => return done,
             }
-            names.release(&place.leaving.mark);
-            work::remove(&place.space.netns, &place.leaving)
-        })
-        .await
+        }
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(Error::Lost)?
+}
+
+async fn try_leave(place: &Place) -> Result<(), Error> {
+    let names = Arc::clone(&place.space.turn).lock_owned().await;
+    let place = place.clone();
+    blocking(names, move |names| {
+        if !names.disown(&place.leaving.mark, place.owner) {
+            tracing::debug!(
+                interface = place.name,
+                netns = %place.space.netns.id(),
+                "the client has come for its interface by another way, and so it stays"
+            );
+            return Ok(());
+        }
+        names.release(&place.leaving.mark);
+        work::remove(&place.space.netns, &place.leaving)
+    })
+    .await
 }
 
 /// Works on a thread of its own, for the kernel makes whoever asks it wait. It runs to its end, and

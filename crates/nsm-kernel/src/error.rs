@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// The name under which the middleware's errors, spans and warnings appear.
-pub(crate) const ELEMENT: &str = "kernel";
+const ELEMENT: &str = "kernel";
 
 /// Why a connection's interfaces could not be made or removed.
 #[derive(Debug, Error)]
@@ -151,6 +151,13 @@ impl Error {
             Self::TimedOut(_) => ErrorKind::DeadlineExceeded,
             Self::Lost(_) => ErrorKind::Internal,
         }
+    }
+
+    /// Whether the same may succeed later, without anything done to it.
+    pub(crate) fn may_pass(&self) -> bool {
+        use ErrorKind::{DeadlineExceeded, ResourceExhausted, Unavailable};
+        let kind = self.kind();
+        matches!(kind, DeadlineExceeded | ResourceExhausted | Unavailable)
     }
 }
 

@@ -65,7 +65,9 @@
 //! 5. *A close always works.* It acts where the connection is, with or without a namespace of its
 //!    own, after a restart in the one that it brings, and takes what has gone already as done. If
 //!    the chain below fails, what is here has gone all the same, and the error is reported. What the
-//!    client has come for since by another way, as one does that forgot its path, stays.
+//!    client has come for since by another way, as one does that forgot its path, stays. An address
+//!    is free when no interface has it: where one cannot be removed, which is tried for as long as a
+//!    request may take, the close goes no further, and may come again.
 //! 6. *An answer is a start.* When a request is answered, both ends send, and hear who asks for their
 //!    addresses: the first packet passes. What is new is waited for, some milliseconds and no more
 //!    than 300; a refresh that changes nothing waits for nothing.

@@ -1,9 +1,8 @@
-use crate::claim::{Claim, Claims, Request};
+use crate::claim::{Claims, Request};
 use crate::endpoint::EndpointSlot;
-use crate::error::{ELEMENT, Error};
 use nsm_api::connection::Connection;
 use nsm_chain::metadata::Store;
-use nsm_chain::{BoxFuture, Call, ErrorChain, NetworkService, Operation, Side, take_ready};
+use nsm_chain::{BoxFuture, Call, NetworkService, Operation, Side, take_ready};
 use nsm_netlink::Netns;
 use nsm_policyroute::Received;
 use std::num::NonZeroU8;
@@ -74,7 +73,7 @@ impl<S> Layer<S> for KernelLayer {
 /// Joins a client's and an endpoint's network namespace with a pair of interfaces.
 ///
 /// A request goes on first, and what its answer says is made, in one piece of work for all of it:
-/// links, addresses, routes, neighbours, MTU. A close removes the pair, and goes on in any case.
+/// links, addresses, routes, neighbours, MTU. A close removes the pair, and goes on when it is gone.
 /// Nothing is rolled back here: the chain closes what a first request leaves.
 ///
 /// Dropping the future of a request stops the waiting, not the work once it has begun; a close is
@@ -119,9 +118,10 @@ impl<S: NetworkService> Service<Call> for Kernel<S> {
                     Ok(connection)
                 }
                 Operation::Close(connection) => {
-                    let claim: Option<Claim> = store.remove();
-                    let removed = claims.close(claim, &id, client, connection).await;
-                    both(removed, inner.call(call).await)
+                    // Where the interface stays, the connection does: the endpoint must not give
+                    // its addresses to another.
+                    claims.close(&id, client, &store, connection).await?;
+                    inner.call(call).await
                 }
             }
         })
@@ -134,28 +134,4 @@ fn client_id(connection: &Connection) -> &str {
     let first = path.and_then(|path| path.path_segments.first());
     let id = first.map(|segment| segment.id.as_str());
     id.filter(|id| !id.is_empty()).unwrap_or(&connection.id)
-}
-
-/// Both outcomes of a close in one.
-fn both(
-    removed: Result<(), Error>,
-    closed: Result<Connection, nsm_chain::Error>,
-) -> Result<Connection, nsm_chain::Error> {
-    match (removed, closed) {
-        (Ok(()), closed) => closed,
-        (Err(here), Ok(_)) => Err(here.into()),
-        (Err(here), Err(below)) => {
-            let kind = here.kind();
-            let both = BothFailed { here, below };
-            Err(nsm_chain::Error::new(kind, ELEMENT, both))
-        }
-    }
-}
-
-/// A close that failed here and below.
-#[derive(Debug, thiserror::Error)]
-#[error("{}; and the rest of the chain: {}", ErrorChain(here), below.report())]
-struct BothFailed {
-    here: Error,
-    below: nsm_chain::Error,
 }

@@ -112,7 +112,14 @@ impl Netns {
     /// When the thread's own namespace cannot be told, or this one cannot be entered (CAP_SYS_ADMIN
     /// here and in the caller's user namespace, setns(2)).
     pub fn enter<T>(&self, f: impl FnOnce() -> T) -> io::Result<T> {
-        let home = Self::current().map_err(io::Error::other)?;
+        let home = Self::current().map_err(|error| match error {
+            // Callers tell a want of descriptors by the number.
+            NetnsError::Open {
+                source: errno @ (Errno::EMFILE | Errno::ENFILE),
+                ..
+            } => errno.into(),
+            other => io::Error::other(other),
+        })?;
         if home.id == self.id {
             return Ok(f());
         }

@@ -21,6 +21,8 @@ pub struct Answer {
     pub interface: Option<String>,
     /// The payload.
     pub payload: Option<String>,
+    /// Whether the context is the one that came from above, in place of that here.
+    pub keeps_context: bool,
 }
 
 /// Answers to each client what it was told. Clones answer the same.
@@ -84,7 +86,9 @@ impl FarEnd {
         };
         let id = &connection.path.as_ref().unwrap().path_segments[0].id;
         let answer = state.answers.get(id).cloned().unwrap_or_default();
-        connection.context = Some(answer.context);
+        if !answer.keeps_context {
+            connection.context = Some(answer.context);
+        }
         if let Some(payload) = answer.payload {
             connection.payload = payload;
         }

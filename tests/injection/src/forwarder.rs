@@ -2,7 +2,9 @@
 
 use crate::FarEnd;
 use nsm_chain::begin::AnswerLayer;
-use nsm_chain::{BeginLayer, BoxNetworkService, MetadataLayer, Side, UpdatePathLayer};
+use nsm_chain::{
+    BeginLayer, BoxNetworkService, MetadataLayer, NetworkService, Side, UpdatePathLayer,
+};
 use nsm_kernel::{Config, KernelLayer};
 use nsm_netlink::{Netns, Owner};
 use nsm_policyroute::{PolicyRouteLayer, ReceivedNamespace};
@@ -25,8 +27,14 @@ impl Forwarder {
 
     /// One with another name and number.
     pub fn start_as(name: &str, protocol: u8, far_end: &FarEnd) -> Self {
-        let protocol = protocol.try_into().unwrap();
-        let kernel = KernelLayer::new(Config::new(protocol)).unwrap();
+        let config = Config::new(protocol.try_into().unwrap());
+        Self::above(name, config, far_end.clone())
+    }
+
+    /// One above what else there is of an endpoint.
+    pub fn above(name: &str, config: Config, far_end: impl NetworkService) -> Self {
+        let protocol = config.protocol;
+        let kernel = KernelLayer::new(config).unwrap();
         let metadata = MetadataLayer::new(Side::Server);
         let owner = Owner {
             protocol,
@@ -45,7 +53,7 @@ impl Forwarder {
             ))
             .layer(kernel.clone())
             .layer(AnswerLayer)
-            .service(far_end.clone());
+            .service(far_end);
         Self {
             chain,
             kernel,

@@ -13,6 +13,7 @@ mod names;
 mod neighbours;
 mod pair;
 mod received;
+mod release;
 mod repair;
 mod restart;
 mod routes;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         restart::trials(),
         killed::trials(),
         close::trials(),
+        release::trials(),
         gone::trials(),
         bad_input::trials(),
         received::trials(),

@@ -7,6 +7,8 @@ crate::cases![
     a_forwarder_that_returns_adopts_what_stands_without_an_event,
     a_forwarder_that_returns_under_another_name_adopts_what_stands,
     a_forwarder_that_returns_finishes_what_changed_meanwhile,
+    a_client_that_comes_to_a_new_forwarder_with_another_wish_has_nothing_of_the_old_one,
+    a_close_of_one_and_a_return_of_another_are_told_apart_by_a_new_forwarder,
     an_interface_that_went_with_the_forwarder_is_made_again,
     twenty_restarts_in_every_order_leave_nothing_more_than_the_connections,
 ];
@@ -70,6 +72,63 @@ async fn a_forwarder_that_returns_finishes_what_changed_meanwhile() {
         world.endpoint.neighbours(&world.endpoint.names()[0])[0].0,
         "172.16.1.5"
     );
+}
+
+async fn a_client_that_comes_to_a_new_forwarder_with_another_wish_has_nothing_of_the_old_one() {
+    let mut world = World::new();
+    let mut client = world.connected("nsc-0", "nsm-1", 1).await;
+
+    world.restart();
+    client.rename("nsm-9");
+    world
+        .far_end
+        .change("nsc-0", |answer| answer.context.mtu = 1400);
+    client.request(&world.forwarder).await.unwrap();
+    assert_eq!(world.pod.names(), ["nsm-9"]);
+    assert_eq!(world.endpoint.names().len(), 1);
+    assert_eq!(world.pod.interface("nsm-9").mtu, 1400);
+    assert_eq!(world.pod.routes("nsm-9").len(), 4);
+
+    world.restart();
+    let other = Place::new();
+    let place = other.clone();
+    world
+        .far_end
+        .change("nsc-0", |answer| answer.place = Some(place));
+    client.request(&world.forwarder).await.unwrap();
+    assert_eq!(world.pod.names(), ["nsm-9"]);
+    assert!(world.endpoint.names().is_empty());
+    assert!(world.pod.talks_to("172.16.1.2", &other, "172.16.1.1"));
+
+    world.restart();
+    client.set_vlan("100");
+    client.request(&world.forwarder).await.unwrap();
+    assert!(world.pod.names().is_empty() && other.names().is_empty());
+}
+
+async fn a_close_of_one_and_a_return_of_another_are_told_apart_by_a_new_forwarder() {
+    let mut world = World::new();
+    let closed = world.connected("nsc-0", "nsm-0", 1).await;
+    let mut kept = world.connected("nsc-1", "nsm-1", 2).await;
+    let before = world.pod.interface("nsm-1");
+    // Twice, before anybody has come.
+    world.restart();
+    world.restart();
+
+    let (close, request) = tokio::join!(
+        closed.close(&world.forwarder),
+        kept.request(&world.forwarder)
+    );
+    close.unwrap();
+    request.unwrap();
+
+    assert_eq!(world.pod.names(), ["nsm-1"]);
+    assert_eq!(world.endpoint.names().len(), 1);
+    assert_eq!(world.pod.interface("nsm-1"), before);
+    let talks = world
+        .pod
+        .talks_to("172.16.2.2", &world.endpoint, "172.16.2.1");
+    assert!(talks);
 }
 
 async fn an_interface_that_went_with_the_forwarder_is_made_again() {
