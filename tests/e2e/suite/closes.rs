@@ -13,9 +13,7 @@ pub fn all() -> Vec<Trial> {
         a_close_that_a_dead_endpoint_does_not_hear_takes_what_is_here_and_is_reported,
         a_close_that_a_frozen_endpoint_does_not_answer_takes_what_is_here_and_is_reported,
         a_close_that_an_endpoint_refuses_takes_the_rules_too_and_is_reported,
-        fifty_closes_that_an_endpoint_calls_unavailable_take_what_is_here_and_are_reported,
-        fifty_closes_that_an_endpoint_fails_at_take_what_is_here_and_are_reported,
-        fifty_closes_that_an_endpoint_does_not_permit_take_what_is_here_and_are_reported,
+        fifty_closes_that_an_endpoint_refuses_take_what_is_here_and_are_reported,
         a_close_that_a_new_forwarder_does_not_remember_takes_both_ends,
         a_close_at_a_new_forwarder_takes_that_connection_and_no_other,
     ]
@@ -27,6 +25,22 @@ const LIFE: &str = "--max-token-lifetime=5s";
 /// another one's that is on its way.
 const GRACE: &str = "--policy-route-grace=1s";
 const POOL: &str = "--cidr-prefix=172.16.0.0/29,fd00:0::/125";
+
+/// How an endpoint refuses a close, and what its client says of it.
+const KINDS: [(ErrorKind, &str); 3] = [
+    (
+        ErrorKind::Unavailable,
+        "gate: unavailable: the case wants it so",
+    ),
+    (
+        ErrorKind::Internal,
+        "gate: internal error: the case wants it so",
+    ),
+    (
+        ErrorKind::PermissionDenied,
+        "gate: permission denied: the case wants it so",
+    ),
+];
 
 fn a_close_that_a_dead_endpoint_does_not_hear_takes_what_is_here_and_is_reported() {
     let mesh = Mesh::new(1, 1);
@@ -77,17 +91,13 @@ fn a_close_that_an_endpoint_refuses_takes_the_rules_too_and_is_reported() {
     let nse = GatedEndpoint::start(&mesh, 0, &[POOL]);
     let all = free_addresses(&mesh, 0);
     let _forwarder = mesh.forwarder(&[LIFE]);
-    for kind in [
-        ErrorKind::Unavailable,
-        ErrorKind::Internal,
-        ErrorKind::PermissionDenied,
-    ] {
+    for (kind, words) in KINDS {
         let nsc = mesh.client(0, &["--request-timeout=2s"]);
         nsc.until_it_stands(1);
         assert_eq!(mesh.in_pod(0).rules.len(), 2);
 
         nse.gate.closes(Way::Refused(kind));
-        is_reported(&nsc, "the case wants it so");
+        is_reported(&nsc, words);
         assert_eq!(nsc.ended(), Some(1));
 
         mesh.is_clean();
@@ -98,54 +108,37 @@ fn a_close_that_an_endpoint_refuses_takes_the_rules_too_and_is_reported() {
     });
 }
 
-fn fifty_closes_that_an_endpoint_calls_unavailable_take_what_is_here_and_are_reported() {
-    fifty_closes(ErrorKind::Unavailable, "unavailable");
-}
+fn fifty_closes_that_an_endpoint_refuses_take_what_is_here_and_are_reported() {
+    const EACH: usize = 17;
 
-fn fifty_closes_that_an_endpoint_fails_at_take_what_is_here_and_are_reported() {
-    fifty_closes(ErrorKind::Internal, "internal");
-}
-
-fn fifty_closes_that_an_endpoint_does_not_permit_take_what_is_here_and_are_reported() {
-    fifty_closes(ErrorKind::PermissionDenied, "permission denied");
-}
-
-/// Two clients with 25 connections each end at once, and the endpoint refuses their closes.
-fn fifty_closes(kind: ErrorKind, words: &str) {
-    const EACH: usize = 25;
-
-    let mesh = Mesh::new(2, 1);
+    let mesh = Mesh::new(1, 1);
     let pool = "--cidr-prefix=172.16.0.0/25,fd00:0::/121";
     // A policy is for one connection.
     let nse = GatedEndpoint::start(&mesh, 0, &[pool, "--pbr-config-path=/none"]);
     let all = free_addresses(&mesh, 0);
-    let forwarder = mesh.forwarder(&[LIFE]);
+    let forwarder = mesh.forwarder(&["--max-token-lifetime=10s"]);
     let services = (0..EACH).map(|it| format!("net-0/nsm-{it}"));
     let services = services.collect::<Vec<_>>().join(",");
     let services = format!("--network-services={services}");
-    let clients = [0, 1].map(|pod| mesh.client(pod, &[&services, "--request-timeout=5s"]));
-    for client in &clients {
-        client.until_it_stands(EACH);
-    }
-    assert_eq!(mesh.in_network(0).interfaces.len(), 2 * EACH);
+    for (kind, words) in KINDS {
+        let name = format!("--name={kind:?}");
+        let nsc = mesh.client(0, &[&services, &name, "--request-timeout=5s"]);
+        nsc.until_it_stands(EACH);
+        assert_eq!(mesh.in_network(0).interfaces.len(), EACH);
 
-    nse.gate.closes(Way::Refused(kind));
-    for client in &clients {
-        client.signal(Signal::SIGTERM);
-    }
-    for client in clients {
-        client.until_logged("the case wants it so", EACH);
-        assert!(client.log().contains(words), "{words} is not in the log");
-        client.until_logged("25 connections could not be closed", 1);
-        assert_eq!(client.ended(), Some(1));
-    }
+        nse.gate.closes(Way::Refused(kind));
+        nsc.signal(Signal::SIGTERM);
+        nsc.until_logged(words, EACH);
+        nsc.until_logged("17 connections could not be closed", 1);
+        assert_eq!(nsc.ended(), Some(1));
 
-    mesh.is_clean();
-    assert!(nse.gate.seen().refused >= 2 * EACH);
-    until("the forwarder has forgotten them", || {
-        !mesh.holds_a_pod(&forwarder)
-    });
-    nse.gate.closes(Way::Open);
+        mesh.is_clean();
+        until("the forwarder has forgotten them", || {
+            !mesh.holds_a_pod(&forwarder)
+        });
+        nse.gate.closes(Way::Open);
+    }
+    assert!(free_addresses(&mesh, 0).len() < all.len());
     until("the endpoint has let them go", || {
         free_addresses(&mesh, 0) == all
     });

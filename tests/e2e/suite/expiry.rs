@@ -58,11 +58,11 @@ fn a_life_that_is_shorter_than_the_time_of_a_request_is_lived_to_its_end() {
     let mesh = Mesh::new(1, 1);
     let nse = GatedEndpoint::start(&mesh, 0, &[]);
     let _forwarder = mesh.forwarder(&[]);
-    let nsc = mesh.client(0, &["--max-token-lifetime=4s", "--request-timeout=15s"]);
+    let nsc = mesh.client(0, &["--max-token-lifetime=6s", "--request-timeout=15s"]);
     nsc.until_it_stands(1);
     let before = (mesh.in_pod(0), mesh.in_network(0));
 
-    // Each after a quarter of a life.
+    // Each after a fifth of a life.
     until("a life has passed", || nse.gate.seen().answers.len() >= 6);
 
     assert_eq!(nse.gate.seen().closes, 0);
