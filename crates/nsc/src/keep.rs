@@ -10,6 +10,7 @@ use std::time::Duration;
 use nsm_api::connection::Connection;
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::{BoxNetworkService, Call, Error};
+use nsm_grpc::Connected;
 use nsm_program::shutdown::Shutdown;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -34,8 +35,8 @@ pub enum Closed {
 pub struct Keeper {
     chain: BoxNetworkService,
     request: NetworkServiceRequest,
-    /// Grows with each connection that the transport establishes.
-    connected: watch::Receiver<u64>,
+    /// What the transport has connected.
+    connected: watch::Receiver<Connected>,
 }
 
 impl Keeper {
@@ -43,7 +44,7 @@ impl Keeper {
     pub fn new(
         chain: BoxNetworkService,
         request: NetworkServiceRequest,
-        connected: watch::Receiver<u64>,
+        connected: watch::Receiver<Connected>,
     ) -> Self {
         Self {
             chain,
@@ -66,40 +67,39 @@ impl Keeper {
 
     async fn keep(&mut self) {
         loop {
-            let asked_by = self.stand().await;
-            // The transport lives as long as the chain does.
-            if self
-                .connected
-                .wait_for(|now| *now > asked_by)
-                .await
-                .is_err()
-            {
-                std::future::pending::<()>().await;
-            }
+            let carrier = self.stand().await;
+            self.connected_after(carrier).await;
         }
     }
 
-    /// Asks until the connection stands, and tells by which generation of the transport it has been
-    /// asked for at least.
+    /// Asks until the connection stands, and tells which connection of the transport has carried
+    /// that.
     async fn stand(&mut self) -> u64 {
         let mut pause = PAUSE.0;
         loop {
-            let before = *self.connected.borrow_and_update();
-            match self.ask().await {
-                // Without a connection before, the first one there was has carried the request.
-                Ok(()) => return before.max(1),
-                // It is logged by the chain.
-                Err(_) => self.wait(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await,
+            let before = *self.connected.borrow();
+            // It is carried by the connection that stands, or else by the next one.
+            let carrier = before.generation + u64::from(!before.stands);
+            // An error is logged by the chain.
+            if self.ask().await.is_ok() {
+                return carrier;
+            }
+            // If none came, it was carried by none.
+            let carrier = carrier.min(self.connected.borrow().generation);
+            tokio::select! {
+                () = sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)) => {}
+                () = self.connected_after(carrier) => {}
             }
             pause = (pause * 2).min(PAUSE.1);
         }
     }
 
-    /// Waits, but not longer than until the transport is back.
-    async fn wait(&mut self, pause: Duration) {
-        tokio::select! {
-            () = sleep(pause) => {}
-            Ok(()) = self.connected.changed() => {}
+    /// Waits until the transport has another connection.
+    async fn connected_after(&mut self, generation: u64) {
+        let another = self.connected.wait_for(|now| now.generation > generation);
+        // The transport lives as long as the chain does.
+        if another.await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -135,19 +135,24 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nsm_chain::NetworkService;
     use nsm_chain::test_util::{FailOn, Recorder, echo};
+    use std::sync::{Arc, OnceLock};
     use tokio::time::Instant;
     use tower::ServiceBuilder;
 
     /// A keeper over a chain in which something goes wrong, what it calls, and its transport.
-    fn keeper(wrong: FailOn) -> (Keeper, Recorder, watch::Sender<u64>) {
+    fn keeper(wrong: FailOn) -> (Keeper, Recorder, watch::Sender<Connected>) {
+        keeper_of(ServiceBuilder::new().layer(wrong).service(echo()))
+    }
+
+    fn keeper_of(chain: impl NetworkService) -> (Keeper, Recorder, watch::Sender<Connected>) {
         let below = Recorder::new();
         let chain = ServiceBuilder::new()
             .layer(BoxNetworkService::layer())
             .layer(below.clone())
-            .layer(wrong)
-            .service(echo());
-        let (transport, connected) = watch::channel(0);
+            .service(chain);
+        let (transport, connected) = watch::channel(Connected::default());
         let request = NetworkServiceRequest {
             connection: Some(Connection {
                 id: "nsc-0".to_owned(),
@@ -156,6 +161,36 @@ mod tests {
             ..NetworkServiceRequest::default()
         };
         (Keeper::new(chain, request, connected), below, transport)
+    }
+
+    /// A connection of that number.
+    fn standing(generation: u64) -> Connected {
+        Connected {
+            generation,
+            stands: true,
+        }
+    }
+
+    /// A far end that is reached by a connection which comes while the call waits.
+    fn reached_late(
+        transport: Arc<OnceLock<watch::Sender<Connected>>>,
+        wrong: FailOn,
+    ) -> impl NetworkService {
+        ServiceBuilder::new()
+            .map_request(move |call: Call| {
+                let connected = transport.get().unwrap();
+                let generation = connected.borrow().generation + 1;
+                connected.send_if_modified(|now| {
+                    let comes = !now.stands;
+                    if comes {
+                        *now = standing(generation);
+                    }
+                    comes
+                });
+                call
+            })
+            .layer(wrong)
+            .service(echo())
     }
 
     /// Lets everybody do what there is to do.
@@ -174,7 +209,7 @@ mod tests {
             settle().await;
         }
         assert!(start.elapsed() <= PAUSE.0 * 2);
-        transport.send_replace(1);
+        transport.send_replace(standing(1));
         sleep(Duration::from_secs(3600)).await;
         assert_eq!(below.operations(), ["request"; 2], "it stands");
 
@@ -188,15 +223,69 @@ mod tests {
         let (keeper, below, transport) = keeper(FailOn::request(0));
         let (_trigger, shutdown) = Shutdown::new();
         let kept = tokio::spawn(keeper.keep_until(shutdown));
-        transport.send_replace(1);
+        transport.send_replace(standing(1));
         settle().await;
         assert_eq!(below.operations().len(), 1);
 
         for generation in 2..5 {
-            transport.send_replace(generation);
+            transport.send_replace(standing(generation));
             settle().await;
             assert_eq!(below.operations().len() as u64, generation);
         }
+        kept.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_the_forwarder_refuses_is_made_again_after_a_pause() {
+        let late = Arc::new(OnceLock::new());
+        let (keeper, below, transport) =
+            keeper_of(reached_late(Arc::clone(&late), FailOn::request(1)));
+        late.set(transport).unwrap();
+        let (_trigger, shutdown) = Shutdown::new();
+        let start = Instant::now();
+        let kept = tokio::spawn(keeper.keep_until(shutdown));
+
+        while below.operations().len() < 2 {
+            settle().await;
+        }
+        assert!(start.elapsed() >= PAUSE.0 / 2, "{:?}", start.elapsed());
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(below.operations(), ["request"; 2]);
+        kept.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_found_no_transport_is_made_again_as_soon_as_there_is_one() {
+        let (keeper, below, transport) = keeper(FailOn::request(1));
+        let (_trigger, shutdown) = Shutdown::new();
+        let kept = tokio::spawn(keeper.keep_until(shutdown));
+        settle().await;
+        assert_eq!(below.operations(), ["request"], "and it has failed");
+
+        transport.send_replace(standing(1));
+        settle().await;
+
+        assert_eq!(below.operations(), ["request"; 2]);
+        kept.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_has_waited_for_the_transport_is_not_made_twice() {
+        let late = Arc::new(OnceLock::new());
+        let (keeper, below, transport) =
+            keeper_of(reached_late(Arc::clone(&late), FailOn::request(0)));
+        // There was a connection, and it has ended.
+        transport.send_replace(Connected {
+            generation: 7,
+            stands: false,
+        });
+        late.set(transport).unwrap();
+        let (_trigger, shutdown) = Shutdown::new();
+        let kept = tokio::spawn(keeper.keep_until(shutdown));
+
+        sleep(Duration::from_secs(3600)).await;
+
+        assert_eq!(below.operations(), ["request"]);
         kept.abort();
     }
 

@@ -48,7 +48,7 @@ pub use fd::{Inode, Peer, ReceivedFd, RecvFdLayer, SendFdLayer};
 pub use listener::{ListenError, Listener, SocketFileError};
 pub use next_hop::NextHop;
 pub use server::Server;
-pub use transport::{DialError, Transport, Unreachable};
+pub use transport::{Connected, DialError, Transport, Unreachable};
 
 /// How large a message may be, in bytes, if nothing else is said: what gRPC's libraries take.
 const MESSAGE_LIMIT: usize = 4 << 20;

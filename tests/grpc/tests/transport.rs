@@ -14,7 +14,7 @@ use grpc_suite::{
 use nsm_api::connection::Connection;
 use nsm_chain::test_util::{Recorder, echo};
 use nsm_chain::{BoxNetworkService, Call, End, Error, ErrorKind};
-use nsm_grpc::{Connect, NextHop, Server};
+use nsm_grpc::{Connect, Connected, NextHop, Server};
 use tokio::net::UnixListener;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep, timeout};
@@ -79,7 +79,7 @@ async fn a_server_whose_queue_takes_connections_and_nobody_serves_is_not_reached
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let report = error.report().to_string();
     assert!(report.contains("has not answered within 50ms"), "{report}");
-    assert_eq!(*connected.borrow(), 0);
+    assert_eq!(connected.borrow().generation, 0);
 }
 
 #[tokio::test]
@@ -87,19 +87,23 @@ async fn the_generation_grows_with_each_connection_without_anybody_calling() {
     let folder = Folder::new();
     let transport = transport(&folder.socket("s"));
     let mut connected = transport.connected();
-    assert_eq!(*connected.borrow_and_update(), 0);
+    assert_eq!(*connected.borrow(), Connected::default());
 
     for generation in 1..=5 {
         let serving = Serving::chain(&folder.socket("s"), End).await;
         let listening = Instant::now();
-        timeout(PLENTY, connected.changed()).await.unwrap().unwrap();
+        let stands = connected.wait_for(|connected| connected.stands);
+        let now = *timeout(PLENTY, stands).await.unwrap().unwrap();
 
-        assert_eq!(*connected.borrow_and_update(), generation);
+        assert_eq!(now.generation, generation);
         assert!(listening.elapsed() < Duration::from_secs(1));
         match generation % 2 {
             0 => serving.kill().await,
             _ => serving.stop().await,
         }
+        let ended = connected.wait_for(|connected| !connected.stands);
+        let now = *timeout(PLENTY, ended).await.unwrap().unwrap();
+        assert_eq!(now.generation, generation);
     }
 
     drop(transport);
@@ -378,5 +382,5 @@ async fn a_transport_can_be_shared_by_chains() {
         call(chain, request(connection("a"))).await.unwrap();
     }
 
-    assert_eq!(*connected.borrow(), 1);
+    assert_eq!(connected.borrow().generation, 1);
 }

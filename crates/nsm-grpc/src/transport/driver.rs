@@ -9,7 +9,7 @@ use tokio::time::{Duration, Instant, sleep, timeout};
 use super::backoff::Backoff;
 use super::dial::{DialError, Dialled, dial};
 use super::link::Link;
-use super::{Shared, State};
+use super::{Connected, Shared, State};
 use crate::Address;
 
 /// The first wait after a failure, and the longest. To look for a unix socket costs next to
@@ -76,7 +76,7 @@ pub(super) async fn drive(shared: Arc<Shared>) {
 /// Offers a connection until it ends.
 async fn stand(shared: &Shared, dialled: Dialled, answered: &Arc<AtomicBool>) -> Ended {
     let mut connection = dialled.connection;
-    let generation = *shared.generation.borrow() + 1;
+    let generation = shared.connected.borrow().generation + 1;
     let retired = Arc::new(Notify::new());
     shared.state.send_replace(State::Ready(Link {
         sender: dialled.sender,
@@ -85,7 +85,10 @@ async fn stand(shared: &Shared, dialled: Dialled, answered: &Arc<AtomicBool>) ->
         retired: Arc::clone(&retired),
         answered: Arc::clone(answered),
     }));
-    shared.generation.send_replace(generation);
+    shared.connected.send_replace(Connected {
+        generation,
+        stands: true,
+    });
     tracing::debug!(address = %shared.address, generation, "connected");
     let ended = loop {
         tokio::select! {
@@ -96,6 +99,9 @@ async fn stand(shared: &Shared, dialled: Dialled, answered: &Arc<AtomicBool>) ->
             }
         }
     };
+    shared
+        .connected
+        .send_modify(|connected| connected.stands = false);
     tracing::debug!(
         address = %shared.address,
         generation,

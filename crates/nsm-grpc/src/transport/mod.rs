@@ -52,11 +52,20 @@ struct Shared {
     /// After which time without a call the connection is given up. Without one it is kept.
     rest_after: Option<Duration>,
     state: watch::Sender<State>,
-    generation: watch::Sender<u64>,
+    connected: watch::Sender<Connected>,
     /// How many calls are under way.
     calls: watch::Sender<usize>,
     /// The task that connects, while there is one.
     driver: Mutex<Option<AbortHandle>>,
+}
+
+/// What a transport has connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connected {
+    /// The number of the last connection that was established, from 1; 0 before the first.
+    pub generation: u64,
+    /// Whether it takes calls still.
+    pub stands: bool,
 }
 
 enum State {
@@ -120,7 +129,7 @@ impl Transport {
                     dial_timeout,
                     rest_after,
                     state: watch::Sender::new(State::Idle),
-                    generation: watch::Sender::new(0),
+                    connected: watch::Sender::default(),
                     calls: watch::Sender::new(0),
                     driver: Mutex::default(),
                 }),
@@ -133,14 +142,13 @@ impl Transport {
         &self.handle.shared.address
     }
 
-    /// Connects, if it is not connected, and tells of each connection: the number grows with each
-    /// one that is established, and is 0 before the first. The receiver fails when the last clone
-    /// of the transport is dropped.
+    /// Connects, if it is not connected, and tells of each connection that is established, and of
+    /// its end. The receiver fails when the last clone of the transport is dropped.
     ///
     /// Has to be called within a tokio runtime.
-    pub fn connected(&self) -> watch::Receiver<u64> {
+    pub fn connected(&self) -> watch::Receiver<Connected> {
         let shared = &self.handle.shared;
-        let receiver = shared.generation.subscribe();
+        let receiver = shared.connected.subscribe();
         shared.start();
         receiver
     }
@@ -246,7 +254,7 @@ impl fmt::Debug for Transport {
         let shared = &self.handle.shared;
         f.debug_struct("Transport")
             .field("address", &shared.address)
-            .field("generation", &*shared.generation.borrow())
+            .field("connected", &*shared.connected.borrow())
             .finish_non_exhaustive()
     }
 }
