@@ -59,8 +59,9 @@
 //!
 //! `policy` parses and validates, `claims` and `desired` say what is wanted of each selector,
 //! `actual` what stands, `seat` which rule and table each selector keeps or gets, `content` what a
-//! table lacks, and `plan` in which order it is written. These do no IO. `read`, `write` and
-//! `reconcile` are the thin shell, `registry` holds the namespaces, `service` is the tower side.
+//! table lacks, and `plan` in which order it is written. These do no IO. `read`, `write` with what it
+//! takes back in `progress`, and `reconcile` are the thin shell, `registry` holds the namespaces,
+//! `service` is the tower side.
 
 mod actual;
 mod canonical;
@@ -76,6 +77,7 @@ mod namespace;
 mod plan;
 mod policy;
 mod priority;
+mod progress;
 mod protocol_names;
 mod read;
 mod read_back;

@@ -2,8 +2,9 @@
 
 use crate::error::Error;
 use crate::plan::Step;
+use crate::progress::Progress;
 use crate::read;
-use crate::write::{Halt, Progress, Writer};
+use crate::write::{Halt, Writer};
 use nsm_netlink::{Family, Kernel, Op, Rule};
 use std::collections::BTreeSet;
 
