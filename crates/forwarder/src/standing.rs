@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nsm_api::ConnectionId;
 use nsm_api::connection::{Connection, PathSegment};
-use nsm_chain::begin::Events;
+use nsm_chain::begin::{Events, Outcome};
 use nsm_chain::{BoxFuture, Call, Error, NetworkService, Operation, take_ready};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -63,7 +63,10 @@ impl StandingLayer {
         let all = async {
             while let Some(closed) = closes.join_next().await {
                 match closed {
-                    Ok((_, Ok(_))) => left -= 1,
+                    Ok((_, Ok(Outcome::Done(_) | Outcome::NotKnown))) => left -= 1,
+                    Ok((id, Ok(Outcome::ChainGone))) => {
+                        warn!(connection.id = %id, "not closed: the chain is gone");
+                    }
                     Ok((id, Err(error))) => {
                         warn!(connection.id = %id, error = %error.report(), "not closed");
                     }
@@ -193,6 +196,18 @@ mod tests {
         assert!(standing.is_empty());
         let closes = below.operations();
         assert_eq!(closes.iter().filter(|it| **it == "close").count(), 3);
+    }
+
+    #[tokio::test]
+    async fn without_the_chain_nothing_counts_as_closed() {
+        let (standing, below) = (StandingLayer::default(), Recorder::new());
+        let chain = chain(&standing, &below, FailOn::request(0));
+        chain.oneshot(request("1")).await.unwrap();
+
+        let left = standing.close_all(Duration::from_secs(1)).await;
+
+        assert_eq!(left, 1);
+        assert_eq!(below.operations(), ["request"]);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 use chain_suite::{Begun, connection, eventually, request, send};
 use http::HeaderValue;
+use nsm_chain::begin::Outcome;
 use nsm_chain::test_util::{FailOn, Fault, echo, poll_n_then_drop};
 use nsm_chain::{BeginLayer, Call, ErrorKind, Side};
 use tokio::time::{Duration, Instant, advance};
@@ -33,7 +34,7 @@ async fn a_request_event_asks_again_for_the_connection_as_it_was_answered() {
 
         let answer = begun.events().request().await.unwrap();
 
-        assert_eq!(answer, Some(connection("c")));
+        assert_eq!(answer, Outcome::Done(connection("c")));
         assert_eq!(begun.below.operations(), ["request", "request"]);
         assert_eq!(*begun.below.last().connection(), connection("c"));
     }
@@ -50,7 +51,7 @@ async fn an_event_that_fails_leaves_the_connection_as_it_was() {
     assert_eq!(begun.below.operations(), ["request", "request"]);
     assert_eq!(
         begun.events().request().await.unwrap(),
-        Some(connection("c"))
+        Outcome::Done(connection("c"))
     );
 }
 
@@ -102,7 +103,7 @@ async fn a_close_event_closes_the_connection_that_is_known() {
 
         let closed = begun.events().close().await.unwrap();
 
-        assert_eq!(closed, Some(connection("c")));
+        assert_eq!(closed, Outcome::Done(connection("c")));
         assert_eq!(begun.below.operations(), ["request", "close"]);
         assert_eq!(begun.layer.connections(), 0);
     }
@@ -115,10 +116,10 @@ async fn a_close_event_that_fails_can_be_tried_again() {
     let events = begun.events();
 
     events.close().await.unwrap_err();
-    assert_eq!(events.request().await.unwrap(), None);
+    assert_eq!(events.request().await.unwrap(), Outcome::NotKnown);
     let closed = events.close().await.unwrap();
 
-    assert_eq!(closed, Some(connection("c")));
+    assert_eq!(closed, Outcome::Done(connection("c")));
     assert_eq!(begun.below.operations(), ["request", "close", "close"]);
     assert_eq!(begun.layer.connections(), 0);
 }
@@ -130,9 +131,9 @@ async fn a_connection_that_is_closed_has_no_events_any_more() {
     let events = begun.events();
     begun.close(connection("c")).await.unwrap();
 
-    assert_eq!(events.request().await.unwrap(), None);
-    assert_eq!(events.reselect().await.unwrap(), None);
-    assert_eq!(events.close().await.unwrap(), None);
+    assert_eq!(events.request().await.unwrap(), Outcome::NotKnown);
+    assert_eq!(events.reselect().await.unwrap(), Outcome::NotKnown);
+    assert_eq!(events.close().await.unwrap(), Outcome::NotKnown);
     assert_eq!(begun.below.operations(), ["request", "close"]);
 }
 
@@ -168,7 +169,7 @@ async fn an_event_behind_a_close_does_not_happen() {
     let close = begun.chain.clone().call(Call::close(connection("c")));
     let (event, closed) = tokio::join!(events.reselect(), close);
 
-    assert_eq!(event.unwrap(), None);
+    assert_eq!(event.unwrap(), Outcome::NotKnown);
     assert!(closed.is_ok());
     assert_eq!(begun.below.operations(), ["request", "close"]);
 }
@@ -230,6 +231,6 @@ async fn a_chain_that_is_gone_has_no_events_any_more() {
 
     drop(begun);
 
-    assert_eq!(events.request().await.unwrap(), None);
+    assert_eq!(events.request().await.unwrap(), Outcome::ChainGone);
     assert_eq!(below.operations(), ["request"]);
 }

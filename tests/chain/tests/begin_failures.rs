@@ -5,7 +5,7 @@ use std::error::Error as _;
 use chain_suite::{Begun, connection, path, request, send};
 use http::HeaderValue;
 use nsm_api::connection::{Connection, Mechanism};
-use nsm_chain::begin::AnswerLayer;
+use nsm_chain::begin::{AnswerLayer, Outcome};
 use nsm_chain::test_util::{FailOn, Fault, Recorder, echo};
 use nsm_chain::{Call, Error, ErrorKind, Side};
 use tokio::time::{Duration, Instant};
@@ -237,8 +237,8 @@ async fn what_a_server_closed_and_ran_out_of_time_with_stays_known_as_closed() {
             begun.close(connection("c")).await.unwrap_err();
 
             assert_eq!(begun.layer.connections(), known);
-            assert_eq!(events.request().await.unwrap(), None);
-            assert_eq!(events.close().await.unwrap().is_some(), known == 1);
+            assert_eq!(events.request().await.unwrap(), Outcome::NotKnown);
+            assert_eq!(events.close().await.unwrap().done().is_some(), known == 1);
             assert_eq!(begun.layer.connections(), 0);
         }
     }

@@ -2,6 +2,7 @@
 
 use chain_suite::{Begun, connection, request, send};
 use nsm_api::connection::{Connection, Mechanism, State};
+use nsm_chain::begin::Outcome;
 use nsm_chain::test_util::{FailOn, Fault, echo};
 use nsm_chain::{BeginLayer, ErrorKind, Side};
 use tokio::time::{Duration, Instant};
@@ -33,7 +34,7 @@ async fn a_reselect_closes_what_stands_and_asks_for_another_endpoint() {
     let begun = Begun::new(Side::Client, echo());
     begun.request(selected()).await.unwrap();
 
-    let answer = begun.events().reselect().await.unwrap().unwrap();
+    let answer = begun.events().reselect().await.unwrap().done().unwrap();
 
     let calls = begun.below.calls();
     assert_eq!(begun.below.operations(), ["request", "close", "request"]);
@@ -91,12 +92,12 @@ async fn a_reselect_that_fails_is_undone_and_can_be_tried_again() {
     );
 
     // The connection does not stand, so there is nothing to refresh, and nothing more to close.
-    assert_eq!(begun.events().request().await.unwrap(), None);
-    let answer = begun.events().reselect().await.unwrap().unwrap();
+    assert_eq!(begun.events().request().await.unwrap(), Outcome::NotKnown);
+    let answer = begun.events().reselect().await.unwrap().done().unwrap();
     assert_eq!(answer.state(), State::Up);
     assert_eq!(begun.below.operations()[4..], ["request"]);
     assert_eq!(*begun.below.last().connection(), unselected());
-    assert!(begun.events().request().await.unwrap().is_some());
+    assert!(begun.events().request().await.unwrap().done().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +110,7 @@ async fn a_caller_too_can_bring_back_a_connection_that_a_reselect_has_lost() {
 
     // The endpoint that is gone is not asked for again.
     assert_eq!(*begun.below.last().connection(), unselected());
-    assert!(begun.events().request().await.unwrap().is_some());
+    assert!(begun.events().request().await.unwrap().done().is_some());
 }
 
 #[tokio::test(start_paused = true)]

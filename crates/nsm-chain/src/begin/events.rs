@@ -1,12 +1,14 @@
 //! Calls that an element starts by itself.
 
+use std::sync::Weak;
+
 use nsm_api::ConnectionId;
 use nsm_api::connection::Connection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tracing::info_span;
 
-use super::queue::{Event, Job, QueueFull};
+use super::queue::{Event, Job, QueueFull, Queues};
 use crate::Error;
 
 /// Lets an element below `begin` ask again for a connection, or close it, at a time of its own:
@@ -23,8 +25,7 @@ use crate::Error;
 ///
 /// Events wait in the queue of the connection together with the calls. Each carries what the
 /// last request that succeeded carried (metadata, extensions), and has as much time as the first
-/// one had. They reach a connection only while it is known: otherwise the answer is `None`,
-/// and there is nothing left to do for it.
+/// one had. They reach a connection only while it is known (see [`Outcome`]).
 ///
 /// Await an event in a task of its own. Within a call it would wait for its own end.
 ///
@@ -37,11 +38,37 @@ pub struct Events {
     id: ConnectionId,
     // A strong sender in some timer would keep the queue of a chain that is gone.
     queue: mpsc::WeakSender<Job>,
+    chain: Weak<Queues>,
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "whoever gets one takes it apart at once"
+)]
+pub enum Outcome {
+    /// It happened: the connection as it stands, or as it was closed.
+    Done(Connection),
+    /// The connection is not known, or does not stand, and there is nothing left to do for it.
+    NotKnown,
+    /// The chain is gone, and with it what was known. Nothing was done, and nothing will be.
+    ChainGone,
+}
+
+impl Outcome {
+    /// The connection, if the event happened.
+    pub fn done(self) -> Option<Connection> {
+        match self {
+            Self::Done(connection) => Some(connection),
+            Self::NotKnown | Self::ChainGone => None,
+        }
+    }
 }
 
 impl Events {
-    pub(super) fn new(id: ConnectionId, queue: mpsc::WeakSender<Job>) -> Self {
-        Self { id, queue }
+    pub(super) fn new(id: ConnectionId, queue: mpsc::WeakSender<Job>, chain: Weak<Queues>) -> Self {
+        Self { id, queue, chain }
     }
 
     /// Asks for the connection again, with all that is known of it.
@@ -51,7 +78,7 @@ impl Events {
     /// That of the chain below, or
     /// [`ResourceExhausted`](crate::ErrorKind::ResourceExhausted) if the queue is full. The
     /// connection stays as it was.
-    pub async fn request(&self) -> Result<Option<Connection>, Error> {
+    pub async fn request(&self) -> Result<Outcome, Error> {
         self.happen(Event::Request, "request").await
     }
 
@@ -64,7 +91,7 @@ impl Events {
     /// # Errors
     ///
     /// As for [`request`](Self::request). An error of the close is logged only.
-    pub async fn reselect(&self) -> Result<Option<Connection>, Error> {
+    pub async fn reselect(&self) -> Result<Outcome, Error> {
         self.happen(Event::Reselect, "reselect").await
     }
 
@@ -75,7 +102,7 @@ impl Events {
     /// As for [`request`](Self::request). The connection counts as closed then, and stays known,
     /// so that whoever wanted it closed can try again; a close that a caller asks for makes it
     /// forgotten in any case.
-    pub async fn close(&self) -> Result<Option<Connection>, Error> {
+    pub async fn close(&self) -> Result<Outcome, Error> {
         self.happen(Event::Close, "close").await
     }
 
@@ -86,13 +113,9 @@ impl Events {
         let _ = self.happen(Event::Forget, "forget").await;
     }
 
-    async fn happen(
-        &self,
-        event: Event,
-        operation: &'static str,
-    ) -> Result<Option<Connection>, Error> {
+    async fn happen(&self, event: Event, operation: &'static str) -> Result<Outcome, Error> {
         let Some(queue) = self.queue.upgrade() else {
-            return Ok(None);
+            return Ok(self.without_queue());
         };
         // A span of its own kind has no parent: a timer runs in the span of the event before,
         // and each would hold all its ancestors.
@@ -101,9 +124,20 @@ impl Events {
         match queue.try_send(Job::Event { event, reply, span }) {
             Ok(()) => drop(queue),
             Err(TrySendError::Full(_)) => return Err(QueueFull.into()),
-            Err(TrySendError::Closed(_)) => return Ok(None),
+            Err(TrySendError::Closed(_)) => return Ok(self.without_queue()),
         }
-        // The queue ends without an answer when the connection is not known any more.
-        answer.await.unwrap_or(Ok(None))
+        match answer.await {
+            Ok(done) => Ok(done?.map_or(Outcome::NotKnown, Outcome::Done)),
+            // The queue has ended without an answer.
+            Err(_) => Ok(self.without_queue()),
+        }
+    }
+
+    /// Why there is no queue: it ends with the connection, and with the chain.
+    fn without_queue(&self) -> Outcome {
+        match self.chain.strong_count() {
+            0 => Outcome::ChainGone,
+            _ => Outcome::NotKnown,
+        }
     }
 }

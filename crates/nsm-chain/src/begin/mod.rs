@@ -49,7 +49,7 @@ use tracing::Span;
 
 pub(crate) use attempt::Attempt;
 pub use attempt::{AnswerLayer, Answered};
-pub use events::Events;
+pub use events::{Events, Outcome};
 use queue::{Job, Queues};
 use worker::Worker;
 

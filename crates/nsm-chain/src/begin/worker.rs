@@ -37,8 +37,9 @@ impl<S: NetworkService> Worker<S> {
         queues: &Arc<Queues>,
     ) -> mpsc::Sender<Job> {
         let (queue, jobs) = mpsc::channel(settings.queue);
+        let events = Events::new(id.clone(), queue.downgrade(), Arc::downgrade(queues));
         let worker = Self {
-            below: Below::new(inner, Events::new(id.clone(), queue.downgrade())),
+            below: Below::new(inner, events),
             settings,
             memory: None,
         };
