@@ -11,7 +11,7 @@ pub fn all() -> Vec<Trial> {
         clients_that_return_to_a_new_endpoint_keep_their_addresses,
         clients_that_return_in_any_order_keep_their_addresses,
         clients_that_return_to_a_pool_that_just_holds_them_keep_their_addresses,
-        a_client_whose_addresses_a_new_one_has_got_is_moved_and_nobody_has_two,
+        a_client_whose_addresses_a_new_one_has_got_is_moved_and_no_other,
         a_client_for_whom_there_is_no_room_is_served_when_there_is,
     ]
 }
@@ -132,7 +132,7 @@ fn any_order(pool: &'static str) {
     running.end_clean();
 }
 
-fn a_client_whose_addresses_a_new_one_has_got_is_moved_and_nobody_has_two() {
+fn a_client_whose_addresses_a_new_one_has_got_is_moved_and_no_other() {
     let mesh = Mesh::new(4, 1);
     let mut running = Running::start(&mesh, FOUR);
     let before = running.stand();
@@ -141,7 +141,7 @@ fn a_client_whose_addresses_a_new_one_has_got_is_moved_and_nobody_has_two() {
     let fourth = mesh.client(3, &[]);
     fourth.until_it_stands(1);
     running.clients.push(fourth);
-    for (known, pod) in [2, 1, 0].into_iter().enumerate() {
+    for (known, pod) in [2, 0, 1].into_iter().enumerate() {
         running.returns(pod, known + 2);
         running.clients[pod].until_it_stands(2);
     }

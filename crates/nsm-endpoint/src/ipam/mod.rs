@@ -19,7 +19,8 @@
 //!
 //! An address that the request excludes is not assigned; when a connection's own is excluded
 //! later, it gets another pair. A pair that was free for a while may have been given to a new
-//! client: an address is kept for nobody who has not returned.
+//! client: an address is kept for nobody who has not returned. Who so has lost his own gets one
+//! from the other end of the prefix, away from those of others who have not returned yet.
 //!
 //! The layer sits below `begin`, which lets one call at a time at a connection, and above
 //! [`PoliciesLayer`](crate::PoliciesLayer), whose addresses may lie in the same prefixes.

@@ -56,7 +56,8 @@ impl Pool {
     }
 
     /// Takes a pair of each group, or none at all: the one that the connection had, where it is
-    /// not excluded; else what the request brings, where it is free; else the lowest that is free.
+    /// not excluded; else what the request brings, where it is free; else the lowest that is free,
+    /// or the highest where another has what the request brings.
     ///
     /// A pair that the connection had and that is replaced is not given back here.
     pub(super) fn take(
@@ -103,7 +104,7 @@ impl Pool {
         &self.free
     }
 
-    /// A free pair of a group: what the request brings, else the lowest.
+    /// A free pair of a group: what the request brings, else one at an end of a prefix.
     fn find(&self, group: &[IpNet], asked: &Asked) -> Option<Pair> {
         let returned = group.iter().find_map(|prefix| {
             let src = self.brought(prefix, &asked.src, asked)?;
@@ -115,13 +116,25 @@ impl Pool {
                 .or_else(|| self.free.lowest(prefix, &except))?;
             Some(Pair { dst, src })
         });
+        // Others that return later have low ones: whoever is too late for his own leaves them theirs.
+        let taken = |src: &IpAddr| !self.free.contains(*src) && !asked.excluded.contains(*src);
+        let ours = |src: &IpAddr| group.iter().any(|prefix| prefix.contains(src));
+        let is_late = asked.src.iter().any(|src| ours(src) && taken(src));
         returned.or_else(|| {
             group.iter().find_map(|prefix| {
-                let dst = self.free.lowest(prefix, &asked.excluded)?;
+                let end = if is_late {
+                    Ranges::highest
+                } else {
+                    Ranges::lowest
+                };
+                let one = end(&self.free, prefix, &asked.excluded)?;
                 let mut except = asked.excluded.clone();
-                except.insert(dst);
-                let src = self.free.lowest(prefix, &except)?;
-                Some(Pair { dst, src })
+                except.insert(one);
+                let other = end(&self.free, prefix, &except)?;
+                Some(Pair {
+                    dst: one.min(other),
+                    src: one.max(other),
+                })
             })
         })
     }

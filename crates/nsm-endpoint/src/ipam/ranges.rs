@@ -88,6 +88,22 @@ impl Ranges {
         }
     }
 
+    /// The highest address of a prefix that is in this set and not in `except`.
+    pub(super) fn highest(&self, within: &IpNet, except: &Self) -> Option<IpAddr> {
+        let mut at = within.broadcast();
+        loop {
+            let (_, end) = self.at_or_before(at)?;
+            at = at.min(end);
+            if at < within.network() {
+                return None;
+            }
+            match except.at_or_before(at) {
+                Some((start, end)) if end >= at => at = before(start)?,
+                _ => return Some(at),
+            }
+        }
+    }
+
     /// The last range that begins at an address or before it.
     fn at_or_before(&self, address: IpAddr) -> Option<(IpAddr, IpAddr)> {
         let range = self.0.range(..=address).next_back();
@@ -167,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn the_highest_address_lies_in_the_prefix_and_outside_of_what_is_excepted() {
+        let free = of(&["10.0.0.0/24", "10.0.2.0/24", "fd00::/126"]);
+        let except = of(&["10.0.2.254/31", "10.0.2.253/32", "fd00::3/128"]);
+
+        let highest = |within| free.highest(&net(within), &except);
+        assert_eq!(highest("10.0.2.0/24"), Some(ip("10.0.2.252")));
+        assert_eq!(highest("10.0.2.254/31"), None);
+        assert_eq!(highest("10.0.1.0/24"), None);
+        assert_eq!(highest("10.0.0.0/16"), Some(ip("10.0.2.252")));
+        assert_eq!(highest("fd00::/64"), Some(ip("fd00::2")));
+        assert_eq!(highest("fc00::/64"), None);
+        assert_eq!(free.highest(&net("0.0.0.0/0"), &of(&["0.0.0.0/0"])), None);
+    }
+
+    #[test]
     fn the_lowest_address_lies_in_the_prefix_and_outside_of_what_is_excepted() {
         let mut free = of(&["10.0.0.0/24", "10.0.2.0/24"]);
         free.remove(ip("10.0.0.0"));
@@ -238,6 +269,8 @@ mod tests {
             let within = IpNet::new(address(within.0), within.1).unwrap();
             let lowest = model.iter().find(|address| within.contains(*address)).copied();
             prop_assert_eq!(ranges.lowest(&within, &Ranges::default()), lowest);
+            let highest = model.iter().rfind(|address| within.contains(*address)).copied();
+            prop_assert_eq!(ranges.highest(&within, &Ranges::default()), highest);
             let mut rebuilt = Ranges::default();
             model.iter().for_each(|address| rebuilt.insert(*address));
             prop_assert_eq!(ranges, rebuilt);

@@ -217,29 +217,46 @@ fn what_a_client_brings_is_honoured_where_it_is_free_and_ours() {
     let brought = [pair("10.0.0.8", "10.0.0.9"), pair("fd00::8", "fd00::9")];
     assert_eq!(claims.kept("a", &bringing(&brought)), brought);
 
-    // Taken by another: the lowest. The other family is honoured all the same.
+    // Taken by another: the highest. The other family is honoured all the same.
     let half = [pair("10.0.0.8", "10.0.0.9"), pair("fd00::a", "fd00::b")];
     assert_eq!(
         claims.kept("b", &bringing(&half)),
-        [pair("10.0.0.0", "10.0.0.1"), half[1]]
+        [pair("10.0.0.254", "10.0.0.255"), half[1]]
     );
 
     // Of another endpoint.
     let foreign = [pair("10.9.0.8", "10.9.0.9"), pair("fd09::8", "fd09::9")];
-    let lowest = [pair("10.0.0.2", "10.0.0.3"), pair("fd00::", "fd00::1")];
+    let lowest = [pair("10.0.0.0", "10.0.0.1"), pair("fd00::", "fd00::1")];
     assert_eq!(claims.kept("c", &bringing(&foreign)), lowest);
 
     // The client's own address is honoured without the endpoint's, too.
     let mut own = bringing(&[pair("10.0.0.8", "10.0.0.20")]);
     own.dst.clear();
-    assert_eq!(claims.kept("d", &own)[0], pair("10.0.0.4", "10.0.0.20"));
+    assert_eq!(claims.kept("d", &own)[0], pair("10.0.0.2", "10.0.0.20"));
 
     // What is excluded is not.
     let asked = Asked {
         excluded: excluding(&["10.0.0.30/32"]).excluded,
         ..bringing(&[pair("10.0.0.31", "10.0.0.30")])
     };
-    assert_eq!(claims.kept("e", &asked)[0], pair("10.0.0.5", "10.0.0.6"));
+    assert_eq!(claims.kept("e", &asked)[0], pair("10.0.0.3", "10.0.0.4"));
+}
+
+#[test]
+fn one_client_that_is_too_late_for_its_own_costs_no_other_its_pair() {
+    let mut claims = claims("10.0.0.0/29");
+    let pairs = [
+        pair("10.0.0.0", "10.0.0.1"),
+        pair("10.0.0.2", "10.0.0.3"),
+        pair("10.0.0.4", "10.0.0.5"),
+    ];
+    // The endpoint has forgotten all three when a new one comes.
+    assert_eq!(claims.kept("new", &Asked::default()), pairs[..1]);
+
+    let moved = [pair("10.0.0.6", "10.0.0.7")];
+    assert_eq!(claims.kept("a", &bringing(&pairs[..1])), moved);
+    assert_eq!(claims.kept("b", &bringing(&pairs[1..2])), pairs[1..2]);
+    assert_eq!(claims.kept("c", &bringing(&pairs[2..])), pairs[2..]);
 }
 
 #[test]
@@ -402,7 +419,7 @@ fn two_clients_of_one_name_end_with_addresses_of_their_own() {
         assert_eq!(ask("by-1", &bringing(&first)), first);
         assert_eq!(
             ask("by-2", &bringing(&first)),
-            [pair("10.0.0.2", "10.0.0.3")]
+            [pair("10.0.0.254", "10.0.0.255")]
         );
     }
 }
