@@ -8,20 +8,28 @@
 #![allow(clippy::expect_used, clippy::print_stderr, clippy::unwrap_used)]
 
 mod caller;
+mod clock;
 mod gated;
 mod mesh;
 mod pool;
 mod process;
+mod raw_peer;
 mod standing;
 mod told;
 mod traffic;
 mod usage;
+mod watched;
 
 pub use caller::Caller;
+pub use clock::{Clock, last_stamp_is_off};
 pub use gated::{Gate, GatedEndpoint, Seen, Way};
 pub use mesh::{Mesh, source};
 pub use pool::free_addresses;
 pub use process::{Process, called_as, until};
+pub use raw_peer::{
+    CLOSE, RAW_LIFE, REQUEST, RawPeer, Sent, assert_status, first_request, mechanism_of,
+};
 pub use standing::Standing;
 pub use traffic::who_answers;
-pub use usage::Descriptor;
+pub use usage::{Descriptor, descriptors};
+pub use watched::while_served;

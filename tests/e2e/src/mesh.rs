@@ -1,12 +1,15 @@
 //! Pods, networks behind endpoints, and who runs there.
 
+use crate::clock::Clock;
 use crate::process::{Process, until};
 use crate::standing::Standing;
 use crate::traffic::{Answers, who_answers};
 use nsm_netlink::{Family, Kernel, Namespace, Netns};
+use std::ffi::OsString;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -26,6 +29,8 @@ pub struct Mesh {
     folder: PathBuf,
     /// How many programs have been started.
     started: AtomicUsize,
+    /// What programs are started with from now on.
+    environment: Mutex<Vec<(String, OsString)>>,
     _answers: Vec<Answers>,
 }
 
@@ -61,6 +66,7 @@ impl Mesh {
             networks,
             folder,
             started: AtomicUsize::new(0),
+            environment: Mutex::default(),
             _answers: answers,
         }
     }
@@ -127,7 +133,14 @@ impl Mesh {
         let arguments = flags(own, more);
         let number = self.started.fetch_add(1, Relaxed);
         let log = self.folder.join(format!("{number}-{program}.log"));
-        Process::start(program, netns, &log, &arguments)
+        let environment = self.environment.lock().unwrap();
+        Process::start_with(program, netns, &log, &arguments, &environment)
+    }
+
+    /// Starts programs by a clock of their own from now on, or by the machine's.
+    pub fn start_by(&self, clock: Option<&Clock>) {
+        let environment = clock.map(Clock::environment).unwrap_or_default();
+        *self.environment.lock().unwrap() = environment;
     }
 
     /// Where a program listens: `forwarder`, or `nse-` and the number of its network.

@@ -1,11 +1,13 @@
 //! The programs, as processes.
 
-use crate::usage::{Descriptor, descriptors, resident_kib};
+use crate::usage::{Descriptor, cpu_time, descriptors, lowest_free, resident_kib};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nsm_netlink::Netns;
+use rustix::process::{Resource, Rlimit, prlimit};
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,17 @@ pub struct Process {
 impl Process {
     /// Starts a program in a namespace. Its log is `log`.
     pub fn start(program: &str, netns: &Netns, log: &Path, arguments: &[String]) -> Self {
+        Self::start_with(program, netns, log, arguments, &[])
+    }
+
+    /// The same, with variables.
+    pub fn start_with(
+        program: &str,
+        netns: &Netns,
+        log: &Path,
+        arguments: &[String],
+        environment: &[(String, OsString)],
+    ) -> Self {
         let file = File::create(log).unwrap();
         let mut command = Command::new("/proc/self/exe");
         command
@@ -51,6 +64,7 @@ impl Process {
             .args(arguments)
             .env_clear()
             .env(STARTED, "1")
+            .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file);
@@ -103,6 +117,11 @@ impl Process {
         assert!(ended.is_none(), "{} has ended: {ended:?}", self.program);
     }
 
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
@@ -136,6 +155,39 @@ impl Process {
     /// Its open descriptors.
     pub fn descriptors(&self) -> Vec<Descriptor> {
         descriptors(self.pid())
+    }
+
+    /// Lets it open no descriptor more than it has, and tells how many it might.
+    pub fn take_descriptors(&self) -> u64 {
+        // One that is open for a moment leaves room for itself, so the lowest of many looks counts.
+        let looks = (0..25).map(|_| {
+            sleep(Duration::from_millis(2));
+            lowest_free(&self.descriptors())
+        });
+        let limit = looks.min();
+        self.limit_descriptors(limit.unwrap().into())
+    }
+
+    /// Lets it open so many again.
+    pub fn give_descriptors(&self, limit: u64) {
+        self.limit_descriptors(limit);
+    }
+
+    /// Sets the soft limit, and tells what it was.
+    fn limit_descriptors(&self, soft: u64) -> u64 {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32);
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let limit = Rlimit {
+            current: Some(soft),
+            ..limit
+        };
+        let former = prlimit(pid, Resource::Nofile, limit).unwrap();
+        former.current.unwrap_or(u64::MAX)
+    }
+
+    /// The time that it has worked, in user and kernel mode.
+    pub fn cpu_time(&self) -> Duration {
+        cpu_time(self.pid())
     }
 
     /// Its resident memory, in KiB.

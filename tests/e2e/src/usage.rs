@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `O_CLOEXEC`, as `/proc/PID/fdinfo` has it: octal (proc_pid_fdinfo(5)).
 const CLOSE_ON_EXEC: u32 = 0o2000000;
@@ -38,6 +39,23 @@ pub fn descriptors(pid: u32) -> Vec<Descriptor> {
     }
     descriptors.sort_by_key(|it| it.number);
     descriptors
+}
+
+/// The number that the next descriptor gets.
+pub fn lowest_free(open: &[Descriptor]) -> u32 {
+    let is_open = |number: &u32| open.iter().any(|it| it.number == *number);
+    (0..).find(|number| !is_open(number)).unwrap()
+}
+
+/// The time that a process has worked: fields 14 and 15, in hundredths of a second
+/// (proc_pid_stat(5), `USER_HZ`).
+pub fn cpu_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // What follows the name, which may have blanks in it, begins with field 3.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields = fields.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.map(|it| it.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(10 * ticks)
 }
 
 /// The resident memory of a process, in KiB.
