@@ -1,0 +1,496 @@
+//! Peers that say what makes no sense, or nothing, or go in the middle: each is told precisely what
+//! is wrong, nothing is left of it, and others are served.
+
+use crate::trials;
+use e2e::{
+    Mesh, Process, RawPeer, Sent, assert_status, first_request, free_addresses, mechanism_of,
+    until, while_served,
+};
+use libtest_mimic::Trial;
+use nsm_api::connection::{Mechanism, PathSegment};
+use nsm_api::mechanism::{INTERFACE_NAME, NETNS_URL};
+use nsm_api::networkservice::NetworkServiceRequest;
+use nsm_netlink::Netns;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tonic::Code::{
+    self, FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted, Unimplemented,
+};
+
+/// A pool of eight pairs of addresses.
+const SMALL_POOL: &str = "--cidr-prefix=172.16.0.0/28,fd00:0::/124";
+/// A client with a connection to network 1 alone, which has no policies in common with network 0.
+const NET_1: &str = "--network-services=net-1/nsm-1";
+/// What resident memory may grow by in hundreds of bad calls, in KiB.
+const ROOM: u64 = 1024;
+
+/// All cases.
+pub fn all() -> Vec<Trial> {
+    trials![
+        a_forwarder_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it,
+        an_endpoint_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it,
+        a_forwarder_takes_what_is_named_and_closes_what_came_beside_it,
+        peers_that_speak_no_http2_or_nothing_keep_nobody_from_being_served,
+        clients_that_go_in_the_middle_of_a_request_leave_nothing,
+        five_hundred_bad_calls_leave_memory_as_it_was,
+    ]
+}
+
+/// A bad call, and how it is to be answered.
+struct Bad<'a> {
+    what: &'a str,
+    sent: Sent<'a>,
+    code: Code,
+    words: &'a str,
+}
+
+impl<'a> Bad<'a> {
+    fn new(what: &'a str, sent: Sent<'a>, code: Code, words: &'a str) -> Self {
+        Self {
+            what,
+            sent,
+            code,
+            words,
+        }
+    }
+
+    #[track_caller]
+    fn is_refused(&self, peer: &RawPeer) {
+        let status = peer.call(&self.sent);
+        assert_status(self.what, &status, self.code, self.words);
+    }
+}
+
+/// A request that is changed.
+fn changed(netns: &impl AsFd, change: impl FnOnce(&mut NetworkServiceRequest)) -> Sent<'static> {
+    let mut request = first_request("raw-0", netns);
+    change(&mut request);
+    Sent::request(&request)
+}
+
+/// The same, with the change in its path.
+fn with_path(netns: &Netns, change: impl FnOnce(&mut u32, &mut Vec<PathSegment>)) -> Sent<'static> {
+    changed(netns, |request| {
+        let path = request.connection.as_mut().unwrap().path.as_mut().unwrap();
+        change(&mut path.index, &mut path.path_segments);
+    })
+}
+
+/// What every program refuses of a peer. Calls that would be good but for one thing bring the pod.
+fn bad_everywhere(pod: &Netns) -> Vec<Bad<'_>> {
+    let good = || changed(pod, |_| {});
+    let expires = "nsm-client-token-expires";
+    let unending = || good().with(pod).header("nsm-client-token", "");
+    let mut too_large = good();
+    too_large.body = vec![0, 0xff, 0xff, 0xff, 0xff];
+    let mut cut = good();
+    cut.body.truncate(7);
+    let mut compressed = good();
+    compressed.body[0] = 1;
+    let thousands = with_path(pod, |_, segments| {
+        segments.resize_with(5000, PathSegment::default);
+    });
+    let beyond = with_path(pod, |index, _| *index = 7);
+    let contradiction = with_path(pod, |_, segments| segments[0].id = "other".to_owned());
+    let memif = changed(pod, |request| {
+        "MEMIF".clone_into(&mut mechanism_of(request).r#type);
+    });
+    let unknown = changed(pod, |request| {
+        "smtp".clone_into(&mut request.connection.as_mut().unwrap().network_service);
+    });
+    let name = changed(pod, |request| {
+        let parameters = &mut mechanism_of(request).parameters;
+        parameters.insert(INTERFACE_NAME.to_owned(), "../../etc".to_owned());
+    });
+    let no_mechanism = changed(pod, |request| request.mechanism_preferences.clear());
+    let method = Sent::bytes("/networkservice.NetworkService/Ask", &[]);
+    let service = Sent::bytes("/registry.NetworkServiceRegistry/Find", &[]);
+    let garbage = Sent::bytes(e2e::REQUEST, &[0xff; 64]);
+    let garbage_close = Sent::bytes(e2e::CLOSE, &[0xff; 64]);
+    vec![
+        Bad::new("garbage", garbage, Internal, "decode"),
+        Bad::new("garbage to close", garbage_close, Internal, "decode"),
+        Bad::new("half a message", cut, Internal, "EOF"),
+        Bad::new("compressed", compressed, Internal, "compress"),
+        Bad::new("4 GiB", too_large, ResourceExhausted, "too large"),
+        Bad::new("method", method, Unimplemented, ""),
+        Bad::new("registry", service, Unimplemented, "is not served here"),
+        Bad::new("5000 hops", thousands, InvalidArgument, "64 are the most"),
+        Bad::new(
+            "index",
+            beyond,
+            InvalidArgument,
+            "outside of the 1 segments",
+        ),
+        Bad::new(
+            "id",
+            contradiction,
+            InvalidArgument,
+            "and in its path \"other\"",
+        ),
+        Bad::new("memif", memif.with(pod), InvalidArgument, "MEMIF"),
+        Bad::new(
+            "no mechanism",
+            no_mechanism,
+            InvalidArgument,
+            "no mechanism",
+        ),
+        Bad::new("service", unknown.with(pod), NotFound, "\"smtp\""),
+        Bad::new("name", name.with(pod), InvalidArgument, "../../etc"),
+        Bad::new(
+            "timeout",
+            good().header("grpc-timeout", "soon"),
+            InvalidArgument,
+            "grpc-timeout",
+        ),
+        Bad::new(
+            "no token",
+            unending(),
+            InvalidArgument,
+            "nsm-client-token is missing",
+        ),
+        Bad::new(
+            "no end",
+            unending().header(expires, ""),
+            InvalidArgument,
+            "has not said when",
+        ),
+        Bad::new(
+            "bad end",
+            good().with(pod).header(expires, "soon"),
+            InvalidArgument,
+            "RFC 3339",
+        ),
+        Bad::new(
+            "never sent",
+            good().header("grpc-timeout", "1S"),
+            FailedPrecondition,
+            "has sent no descriptor inode://",
+        ),
+    ]
+}
+
+/// What is refused as somebody's network namespace.
+struct Others {
+    file: File,
+    socket: UnixStream,
+    null: File,
+    mount: File,
+    own: Netns,
+}
+
+impl Others {
+    fn new(mesh: &Mesh) -> Self {
+        Self {
+            file: File::create(mesh.file("file")).unwrap(),
+            socket: UnixStream::pair().unwrap().0,
+            null: File::open("/dev/null").unwrap(),
+            mount: File::open("/proc/self/ns/mnt").unwrap(),
+            own: Netns::from_fd(&mesh.node).unwrap(),
+        }
+    }
+
+    /// What a forwarder refuses beside [`bad_everywhere`].
+    fn bad<'a>(&'a self, pod: &'a Netns) -> Vec<Bad<'a>> {
+        fn no_namespace<'a>(what: &'a str, fd: &'a impl AsFd) -> Bad<'a> {
+            let sent = changed(fd, |_| {}).with(fd);
+            let words = "the file is no namespace: pass /proc/PID/ns/net";
+            Bad::new(what, sent, FailedPrecondition, words)
+        }
+        let mount = changed(&self.mount, |_| {}).with(&self.mount);
+        let own = changed(&self.own, |_| {}).with(&self.own);
+        let without = |url: Option<&str>| {
+            changed(pod, |request| {
+                let parameters = &mut mechanism_of(request).parameters;
+                parameters.remove(NETNS_URL);
+                parameters.extend(url.map(|url| (NETNS_URL.to_owned(), url.to_owned())));
+            })
+        };
+        let nothing = "without the client's network namespace: send its descriptor";
+        let of_this_machine = without(Some("file:///proc/1/ns/net"));
+        let one_of_two = changed(&self.null, |request| {
+            request
+                .mechanism_preferences
+                .insert(0, Mechanism::default());
+        });
+        vec![
+            no_namespace("file", &self.file),
+            no_namespace("socket", &self.socket),
+            no_namespace("device", &self.null),
+            Bad::new(
+                "mount",
+                mount,
+                FailedPrecondition,
+                "of the mount kind: pass /proc/PID/ns/net",
+            ),
+            Bad::new(
+                "own",
+                own,
+                FailedPrecondition,
+                "the forwarder's own network namespace",
+            ),
+            Bad::new("none", without(None), FailedPrecondition, nothing),
+            Bad::new(
+                "none named",
+                without(None).with(pod),
+                FailedPrecondition,
+                nothing,
+            ),
+            Bad::new("path", of_this_machine, FailedPrecondition, nothing),
+            Bad::new(
+                "the other one is named",
+                one_of_two.with(pod).with(&self.null),
+                FailedPrecondition,
+                "the file is no namespace",
+            ),
+        ]
+    }
+}
+
+/// What a case compares at its end.
+#[derive(Debug)]
+struct Before {
+    descriptors: Vec<usize>,
+    addresses: Vec<String>,
+}
+
+impl Before {
+    fn of(mesh: &Mesh, programs: &[&Process]) -> Self {
+        let addresses = free_addresses(mesh, 0);
+        let descriptors = programs.iter().map(|it| it.descriptors().len());
+        Self {
+            descriptors: descriptors.collect(),
+            addresses,
+        }
+    }
+
+    /// That it is so again, and nothing stands in a pod.
+    #[track_caller]
+    fn is_again(&self, mesh: &Mesh, pod: usize, programs: &[&Process]) {
+        assert!(mesh.in_pod(pod).is_empty(), "{:?}", mesh.in_pod(pod));
+        // What was undone for want of time is undone behind the answer.
+        until("all addresses are free that were", || {
+            free_addresses(mesh, 0) == self.addresses
+        });
+        until("no more descriptors than before", || {
+            let mut both = programs.iter().zip(&self.descriptors);
+            both.all(|(now, before)| now.descriptors().len() <= *before)
+        });
+    }
+}
+
+/// Has a good request served and closed, so that everything has been used once.
+#[track_caller]
+fn served_and_closed(socket: &std::path::Path, pod: &Netns) {
+    let peer = RawPeer::connect(socket);
+    let request = first_request("raw-good", pod);
+    let connection = peer.connection(&Sent::request(&request).with(pod));
+    let closed = peer.call(&Sent::close(&connection).with(pod));
+    assert_status("a close", &closed, Code::Ok, "");
+}
+
+fn a_forwarder_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it() {
+    let mesh = Mesh::new(2, 1);
+    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
+    let good = mesh.client(0, &[]);
+    good.until_it_stands(1);
+    let (pod, socket) = (&mesh.pods[1], mesh.socket("forwarder"));
+    served_and_closed(&socket, pod);
+    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
+    let others = Others::new(&mesh);
+
+    while_served(&mesh, 0, 0, || {
+        for bad in bad_everywhere(pod).into_iter().chain(others.bad(pod)) {
+            // One connection for each, and one that goes on to serve.
+            let peer = RawPeer::connect(&socket);
+            bad.is_refused(&peer);
+            bad.is_refused(&peer);
+        }
+    });
+
+    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
+    served_and_closed(&socket, pod);
+    assert_eq!(good.stop(), Some(0));
+    mesh.is_clean();
+}
+
+fn an_endpoint_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it() {
+    let mesh = Mesh::new(2, 1);
+    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
+    let good = mesh.client(0, &[]);
+    good.until_it_stands(1);
+    let (pod, socket) = (&mesh.pods[1], mesh.socket("nse-0"));
+    served_and_closed(&socket, pod);
+    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
+    let payload = changed(pod, |request| {
+        "IP".clone_into(&mut request.connection.as_mut().unwrap().payload);
+    });
+    let payload = Bad::new(
+        "payload",
+        payload.with(pod),
+        InvalidArgument,
+        "payload \"IP\" is not carried here",
+    );
+
+    while_served(&mesh, 0, 0, || {
+        for bad in bad_everywhere(pod).into_iter().chain([payload]) {
+            let peer = RawPeer::connect(&socket);
+            bad.is_refused(&peer);
+            bad.is_refused(&peer);
+        }
+    });
+
+    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
+    served_and_closed(&socket, pod);
+    assert_eq!(good.stop(), Some(0));
+    mesh.is_clean();
+}
+
+fn a_forwarder_takes_what_is_named_and_closes_what_came_beside_it() {
+    let mesh = Mesh::new(2, 1);
+    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
+    let (pod, socket) = (&mesh.pods[0], mesh.socket("forwarder"));
+    served_and_closed(&socket, pod);
+    let before = Before::of(&mesh, &[&nse, &forwarder]);
+    let pods = &mesh.pods;
+    let (named, unnamed) = (format!("net:[{}]", ino(pod)), ino(&pods[1]));
+    let holds = |ino: &str| {
+        let targets = forwarder.descriptors().into_iter();
+        targets
+            .filter(|it| it.target.to_string_lossy().contains(ino))
+            .count()
+    };
+
+    let peer = RawPeer::connect(&socket);
+    let request = first_request("raw-0", pod);
+    let sent = Sent::request(&request).with(&pods[1]).with(pod);
+    assert_status("two of which one is named", &peer.call(&sent), Code::Ok, "");
+    assert_eq!(mesh.in_pod(0).interfaces, ["raw"]);
+    assert!(holds(&named) > 0);
+    assert!(mesh.in_pod(1).is_empty());
+
+    // What nobody has named goes with the connection that it came over.
+    drop(peer);
+    until("the other one is closed", || holds(&unnamed) == 0);
+    assert!(holds(&named) > 0);
+
+    // And the connection with the token of a client that does not come back.
+    mesh.until_clean();
+    before.is_again(&mesh, 1, &[&nse, &forwarder]);
+}
+
+fn ino(netns: &Netns) -> String {
+    nsm_grpc::Inode::of(netns).unwrap().ino.to_string()
+}
+
+fn peers_that_speak_no_http2_or_nothing_keep_nobody_from_being_served() {
+    let mesh = Mesh::new(2, 2);
+    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
+    let _other = mesh.endpoint(1, &[]);
+    let good = mesh.client(0, &[NET_1]);
+    good.until_it_stands(1);
+    let sockets = ["forwarder", "nse-0"].map(|it| mesh.socket(it));
+    for socket in &sockets {
+        served_and_closed(socket, &mesh.pods[1]);
+    }
+    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
+
+    while_served(&mesh, 0, 1, || {
+        for socket in &sockets {
+            let connect = || UnixStream::connect(socket).unwrap();
+            let mut silent = Vec::new();
+            for words in ["", "PRI * HTT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+                let mut peer = connect();
+                peer.write_all(words.as_bytes()).unwrap();
+                silent.push(peer);
+            }
+            for garbage in [
+                &b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"[..],
+                &[0; 64],
+                &[0xff; 4096],
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand then something else",
+            ] {
+                let mut peer = connect();
+                peer.write_all(garbage).unwrap();
+                // Closed or reset, and not left waiting.
+                peer.set_read_timeout(Some(Duration::from_secs(10)))
+                    .unwrap();
+                let ended = peer.read_to_end(&mut Vec::new());
+                let kind = ended.err().map(|it| it.kind());
+                assert_ne!(kind, Some(std::io::ErrorKind::WouldBlock), "{garbage:?}");
+            }
+            // Others are served beside those that say nothing.
+            served_and_closed(socket, &mesh.pods[1]);
+            drop(silent);
+        }
+    });
+
+    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
+}
+
+fn clients_that_go_in_the_middle_of_a_request_leave_nothing() {
+    let mesh = Mesh::new(2, 2);
+    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
+    let _other = mesh.endpoint(1, &[]);
+    let good = mesh.client(0, &[NET_1]);
+    good.until_it_stands(1);
+    let (pod, socket) = (&mesh.pods[1], mesh.socket("forwarder"));
+    served_and_closed(&socket, pod);
+    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
+
+    while_served(&mesh, 0, 1, || {
+        for round in 0..200 {
+            // As many as the pool has room for, so that each comes back in the middle of its own work.
+            let request = first_request(&format!("raw-{}", round % 4), pod);
+            let mut sent = Sent::request(&request);
+            // Some are cut between the descriptor and the message.
+            let with_body = fastrand::u8(..) < 224;
+            if fastrand::u8(..) < 224 {
+                sent = sent.with(pod);
+            }
+            let after = Duration::from_micros(fastrand::u64(0..20_000));
+            RawPeer::connect(&socket).call_and_go(&sent, with_body, after);
+        }
+    });
+
+    // Each that was begun with is closed with its token.
+    until("nothing stands in the pod", || mesh.in_pod(1).is_empty());
+    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
+    served_and_closed(&socket, pod);
+    assert_eq!(good.stop(), Some(0));
+    mesh.is_clean();
+}
+
+fn five_hundred_bad_calls_leave_memory_as_it_was() {
+    let mesh = Mesh::new(2, 1);
+    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
+    let good = mesh.client(0, &[]);
+    good.until_it_stands(1);
+    let pod = &mesh.pods[1];
+    let others = Others::new(&mesh);
+    let quick = |bad: &Bad<'_>| bad.what != "never sent";
+    let at_both: Vec<_> = bad_everywhere(pod).into_iter().filter(quick).collect();
+    let of_a_forwarder = others.bad(pod);
+    let ask = |rounds| {
+        for (socket, more) in [("forwarder", &of_a_forwarder[..]), ("nse-0", &[])] {
+            let socket = mesh.socket(socket);
+            for bad in at_both.iter().chain(more).cycle().take(rounds) {
+                bad.is_refused(&RawPeer::connect(&socket));
+            }
+        }
+    };
+    ask(100);
+    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
+    let resident = [&nse, &forwarder].map(Process::resident_kib);
+
+    ask(250);
+
+    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
+    for (process, before) in [&nse, &forwarder].into_iter().zip(resident) {
+        let now = process.resident_kib();
+        assert!(now <= before + ROOM, "{before} KiB before, {now} KiB now");
+    }
+}
