@@ -50,14 +50,12 @@
 //! ```
 
 mod host;
-mod interface_name;
 pub mod ipam;
 pub mod last_hop;
 pub mod mechanisms;
 pub mod policies;
 pub mod services;
 
-pub use interface_name::InterfaceNameError;
 pub use ipam::{CidrGroups, CidrGroupsError, IpamLayer, IpamPolicy, UnknownIpamPolicy};
 pub use last_hop::LastHopLayer;
 pub use mechanisms::{MechanismError, MechanismsLayer, NOOP, OWN_NETNS, Offer};

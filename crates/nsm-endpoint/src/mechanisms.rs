@@ -13,11 +13,10 @@ use std::task::{Context, Poll};
 use nsm_api::connection::{Connection, Mechanism};
 use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL};
 use nsm_api::networkservice::NetworkServiceRequest;
+use nsm_api::{InterfaceName, InterfaceNameError};
 use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
 use thiserror::Error as ThisError;
 use tower::{Layer, Service};
-
-use crate::interface_name::{InterfaceNameError, check};
 
 const ELEMENT: &str = "mechanisms";
 
@@ -64,7 +63,7 @@ impl Offer {
             Self::Kernel { netns_url } => {
                 let name = asked.parameters.get(INTERFACE_NAME);
                 if let Some(name) = name.filter(|name| !name.is_empty()) {
-                    check(name).map_err(|reason| MechanismError::InterfaceName {
+                    InterfaceName::check(name).map_err(|reason| MechanismError::InterfaceName {
                         name: name.clone(),
                         reason,
                     })?;

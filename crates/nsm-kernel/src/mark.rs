@@ -1,14 +1,13 @@
 //! What tells whose an interface is: pure, and the same in every process and release.
 
 use ipnet::IpNet;
+use nsm_api::InterfaceName;
 use nsm_netlink::{Interface, InterfaceAddress, Neighbour, NetnsId};
 use std::fmt;
 use std::num::NonZeroU8;
 
 /// What the kernel takes as an alias (`IFALIASZ` less one, linux/if.h).
 const LONGEST_ALIAS: usize = 255;
-/// What the kernel takes as a name (`IFNAMSIZ` less one).
-pub const LONGEST_NAME: usize = 15;
 /// How many names are tried for an end that nobody gave one, when others have them.
 const NAMES: u8 = 4;
 
@@ -66,7 +65,7 @@ impl Mark {
         (0..NAMES).map(move |turn| {
             let mut rest = seed.wrapping_add(u64::from(turn).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut name = String::from("nsm-");
-            while name.len() < LONGEST_NAME {
+            while name.len() < InterfaceName::LONGEST {
                 name.push(char::from(
                     b"0123456789abcdefghijklmnopqrstuv"[(rest % 32) as usize],
                 ));
@@ -163,27 +162,6 @@ fn hash(bytes: &[u8]) -> u64 {
     mixed ^ (mixed >> 33)
 }
 
-/// Whether the kernel takes a name for an interface, and takes it for nothing else
-/// (`dev_valid_name`, net/core/dev.c): `%` stands for a number to be filled in, and `all` and
-/// `default` for every interface. It looks at bytes, and 0xA0 alone is a blank to it (lib/ctype.c),
-/// also as a part of a letter such as `à`.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn check_name(name: &str) -> Result<(), &'static str> {
-    if name.is_empty() || name.len() > LONGEST_NAME {
-        return Err("it is not 1 to 15 bytes long");
-    }
-    if matches!(name, "." | ".." | "all" | "default") {
-        return Err("it stands for something else");
-    }
-    let wrong = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%');
-    if name.contains(wrong) || name.as_bytes().contains(&0xa0) {
-        return Err("it has white space, a slash, a colon or a percent sign");
-    }
-    Ok(())
-}
-
 /// An address as the kernel keeps it, unless it is one that no interface has.
 ///
 /// # Errors
@@ -252,38 +230,13 @@ mod tests {
             let mark = mark(1, &format!("nsc-{id}"));
             for side in [Side::Client, Side::Endpoint] {
                 for name in mark.names(side) {
-                    assert_eq!(check_name(&name), Ok(()), "{name}");
+                    assert_eq!(InterfaceName::check(&name), Ok(()), "{name}");
                     assert!(names.insert(name));
                 }
                 let mac = mark.mac(side);
                 assert_eq!(mac[0] & 3, 2, "unicast, locally administered");
                 assert!(macs.insert(mac));
             }
-        }
-    }
-
-    #[test]
-    fn names_that_the_kernel_takes_for_something_else_are_refused() {
-        for name in ["nsm-1", "a", "eth0.100", "123456789012345", "ö"] {
-            assert_eq!(check_name(name), Ok(()), "{name}");
-        }
-        for name in [
-            "",
-            "1234567890123456",
-            ".",
-            "..",
-            "a/b",
-            "a b",
-            "a\tb",
-            "a\0b",
-            "a:1",
-            "nsm%d",
-            "all",
-            "default",
-            "\u{e0}",
-            "\u{420}",
-        ] {
-            assert!(check_name(name).is_err(), "{name:?}");
         }
     }
 

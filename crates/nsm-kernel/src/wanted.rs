@@ -1,10 +1,11 @@
 //! What a connection wants of the kernel, parsed and checked before anything is touched.
 
-use crate::mark::{Mark, Side, check_address, check_name};
+use crate::mark::{Mark, Side, check_address};
 use crate::route::{self, Routes};
 use ipnet::IpNet;
 use nsm_api::connection::Connection;
 use nsm_api::connectioncontext::{IpContext, IpNeighbor};
+use nsm_api::{InterfaceName, InterfaceNameError};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -64,7 +65,7 @@ pub enum Invalid {
         /// The name.
         name: String,
         /// What is wrong.
-        reason: &'static str,
+        reason: InterfaceNameError,
     },
     /// An entry of a list.
     #[error("{list} {index} {value:?}: {reason}")]
@@ -202,7 +203,7 @@ fn endpoint_names(asked: Option<&str>, mark: &Mark) -> Result<Vec<String>, Inval
 }
 
 fn checked(side: Side, name: &str) -> Result<String, Invalid> {
-    match check_name(name) {
+    match InterfaceName::check(name) {
         Ok(()) => Ok(name.to_owned()),
         Err(reason) => Err(Invalid::Name {
             side,

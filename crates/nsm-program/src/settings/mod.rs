@@ -45,7 +45,6 @@ mod boolean;
 mod collection;
 mod duration;
 mod host_port;
-mod interface_name;
 mod log_level;
 mod service_url;
 
@@ -53,7 +52,6 @@ pub use boolean::{BoolError, parse_bool};
 pub use collection::{List, ListError, Map, MapError};
 pub use duration::{DurationError, GoDuration, positive};
 pub use host_port::{HostPort, HostPortError, ListenOn};
-pub use interface_name::{InterfaceName, InterfaceNameError};
 pub use log_level::{LogLevel, LogLevelError};
 pub use service_url::{ServiceUrl, ServiceUrlError};
 
