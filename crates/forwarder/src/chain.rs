@@ -6,7 +6,6 @@
 //! to them, and on a close the rules go before the interfaces do.
 
 use nsm_chain::begin::AnswerLayer;
-use nsm_chain::metadata::Store;
 use nsm_chain::token::Unsigned;
 use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
@@ -14,7 +13,7 @@ use nsm_chain::{
     TokenLayer, TraceLayer, UpdatePathLayer,
 };
 use nsm_grpc::{Connect, ReceivedFd, RecvFdLayer};
-use nsm_kernel::{EndpointLayer, KernelLayer, ReceivedNetnsLayer};
+use nsm_kernel::{KernelLayer, ReceivedNetnsLayer};
 use nsm_netlink::{Namespace, Netns};
 use nsm_policyroute::{PolicyRouteLayer, ReceivedNamespace};
 use nsm_program::TraceContextLayer;
@@ -89,7 +88,7 @@ impl Forwarder {
             // ... if it is one of a network namespace, and not our own: that one is the node's.
             .server(
                 "netns",
-                ReceivedNetnsLayer::new(|extensions| {
+                ReceivedNetnsLayer::of_client(|extensions| {
                     extensions.get().map(|ReceivedFd(fd)| fd.clone())
                 })
                 .except(own),
@@ -110,7 +109,7 @@ impl Forwarder {
             // held no longer than the work on it takes: an endpoint that goes takes its end along.
             .client(
                 "netns",
-                EndpointLayer::new(|store: &Store| store.remove().map(|ReceivedFd(fd)| fd))
+                ReceivedNetnsLayer::of_endpoint(|store| store.remove().map(|ReceivedFd(fd)| fd))
                     .except(own),
             )
             .client("recvfd", RecvFdLayer::client())

@@ -16,7 +16,7 @@
 //!     .layer(BeginLayer::new(Side::Server))
 //!     .layer(MetadataLayer::new(Side::Server))
 //!     // .layer(what receives descriptors)
-//!     // .layer(ReceivedNetnsLayer::new(..))   the client's descriptor becomes its namespace
+//!     // .layer(ReceivedNetnsLayer::of_client(..))   the client's descriptor becomes its namespace
 //!     // .layer(PolicyRouteLayer::new(..))     above: it needs the interface, and goes first
 //!     .layer(KernelLayer::new(Config::new(78.try_into()?))?)
 //!     .service(nsm_chain::End); // the client chain
@@ -24,7 +24,7 @@
 //! // In the client chain, from top to bottom:
 //! //     MetadataLayer::new(Side::Client)
 //! //     what translates the mechanism
-//! //     EndpointLayer::new(..)                 the endpoint's descriptor becomes its namespace
+//! //     ReceivedNetnsLayer::of_endpoint(..)        the endpoint's descriptor becomes its namespace
 //! //     what receives descriptors
 //! # let _ = server_chain;
 //! # Ok(())
@@ -43,9 +43,9 @@
 //!
 //! The client's is the [`Received`](nsm_policyroute::Received) in the call's extensions;
 //! [`ReceivedNetnsLayer`] puts it there. The endpoint's comes with the answer, which has no
-//! extensions: the layer puts an [`EndpointSlot`] into those of the request, and [`EndpointLayer`]
-//! fills it in the client chain. So a forwarder has to carry the slot over from one chain to the
-//! other.
+//! extensions: the layer puts an [`EndpointSlot`] into those of the request, and another
+//! [`ReceivedNetnsLayer`] fills it in the client chain. So a forwarder has to carry the slot over
+//! from one chain to the other.
 //!
 //! # What it promises
 //!
@@ -128,6 +128,6 @@ mod work;
 pub use endpoint::{Endpoint, EndpointSlot};
 pub use error::Error;
 pub use mark::Side;
-pub use received::{EndpointLayer, EndpointNetns, ReceivedNetns, ReceivedNetnsLayer};
+pub use received::{ReceivedNetns, ReceivedNetnsLayer};
 pub use service::{Config, Kernel, KernelLayer};
 pub use wanted::Invalid;

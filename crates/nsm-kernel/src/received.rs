@@ -1,6 +1,5 @@
 //! Descriptors that were received, made to network namespaces.
 //!
-//! Two layers that a forwarder puts right below those that receive descriptors, one in each chain.
 //! How a descriptor is found is a function, so that nothing here depends on a transport.
 
 use crate::endpoint::{Endpoint, EndpointSlot};
@@ -18,39 +17,97 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::{Layer, Service};
 
-/// Puts the client's namespace into the extensions of each call, as [`Received`].
-///
-/// A request whose descriptor is no network namespace, or is the forwarder's own, is refused with
-/// [`FailedPrecondition`](nsm_chain::ErrorKind::FailedPrecondition) before it goes on. A close goes
-/// on without one. A call that came without a descriptor goes on too: whoever needs one says so.
+type Find<T> = Arc<dyn Fn(&T) -> Option<Arc<OwnedFd>> + Send + Sync>;
+
+/// Makes network namespaces of descriptors, right above what receives them: of the client's in the
+/// server chain, of the endpoint's in the client chain.
 #[derive(Clone)]
-pub struct ReceivedNetnsLayer<F> {
+pub struct ReceivedNetnsLayer {
+    of: Of,
     own: Option<NetnsId>,
-    find: F,
 }
 
-impl<F> ReceivedNetnsLayer<F>
-where
-    F: Fn(&Extensions) -> Option<Arc<OwnedFd>> + Clone + Send + Sync + 'static,
-{
-    /// Finds the descriptor among a call's extensions, and takes any namespace.
-    pub const fn new(find: F) -> Self {
-        Self { own: None, find }
+#[derive(Clone)]
+enum Of {
+    Client(Find<Extensions>),
+    Endpoint(Find<Store>),
+}
+
+impl ReceivedNetnsLayer {
+    /// Puts the client's namespace into the extensions of each call, as [`Received`]. `find` finds
+    /// the descriptor among them.
+    ///
+    /// A request whose descriptor is no network namespace, or is the forwarder's own, is refused
+    /// before it goes on. A close goes on without one. A call that came without a descriptor goes on
+    /// too: whoever needs one says so.
+    pub fn of_client(
+        find: impl Fn(&Extensions) -> Option<Arc<OwnedFd>> + Send + Sync + 'static,
+    ) -> Self {
+        let of = Of::Client(Arc::new(find));
+        Self { of, own: None }
     }
 
-    /// Refuses this namespace, the forwarder's own: what a client wants in its pod must not be done
-    /// to the node.
+    /// Tells the server chain where the endpoint's end goes, through its [`EndpointSlot`]. `find`
+    /// finds the descriptor in the connection's store of the client side.
+    ///
+    /// It sits below what translates the mechanism: it reads the mechanism as the endpoint answered
+    /// it. Answers of another mechanism than KERNEL, or with a VLAN, tell nothing.
+    pub fn of_endpoint(
+        find: impl Fn(&Store) -> Option<Arc<OwnedFd>> + Send + Sync + 'static,
+    ) -> Self {
+        let of = Of::Endpoint(Arc::new(find));
+        Self { of, own: None }
+    }
+
+    /// Refuses this namespace, the forwarder's own: what is wanted in a pod must not be done to the
+    /// node.
     #[must_use]
     pub fn except(mut self, own: NetnsId) -> Self {
         self.own = Some(own);
         self
     }
+
+    fn netns(&self, fd: &OwnedFd, side: Side) -> Result<Arc<Netns>, Error> {
+        let netns = Netns::from_fd(fd).map_err(|source| Error::NotANamespace { side, source })?;
+        if self.own == Some(netns.id()) {
+            let netns = netns.id();
+            return Err(Error::OwnNamespace { side, netns });
+        }
+        Ok(Arc::new(netns))
+    }
+
+    fn receive(&self, fd: Option<Arc<OwnedFd>>, call: &mut Call) -> Result<(), Error> {
+        let Some(fd) = fd else {
+            return Ok(());
+        };
+        match (self.netns(&fd, Side::Client), &call.operation) {
+            (Ok(netns), _) => {
+                call.extensions.insert(Received(netns));
+            }
+            (Err(error), Operation::Request(_)) => return Err(error),
+            (Err(error), Operation::Close(_)) => {
+                tracing::debug!(%error, "a close goes on without a namespace");
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, fd: &OwnedFd, answer: &Connection, slot: &EndpointSlot) -> Result<(), Error> {
+        let kernel = answer.kernel_mechanism();
+        if let Some(kernel) = kernel.filter(|kernel| kernel.vlan() == 0) {
+            slot.fill(Endpoint {
+                netns: self.netns(fd, Side::Endpoint)?,
+                interface: kernel.interface_name().map(str::to_owned),
+            });
+        }
+        Ok(())
+    }
 }
 
-impl<F: Clone, S> Layer<S> for ReceivedNetnsLayer<F> {
-    type Service = ReceivedNetns<F, S>;
+impl<S> Layer<S> for ReceivedNetnsLayer {
+    type Service = ReceivedNetns<S>;
 
-    fn layer(&self, inner: S) -> Self::Service {
+    fn layer(&self, inner: S) -> ReceivedNetns<S> {
         ReceivedNetns {
             layer: self.clone(),
             inner,
@@ -59,16 +116,17 @@ impl<F: Clone, S> Layer<S> for ReceivedNetnsLayer<F> {
 }
 
 /// The service of [`ReceivedNetnsLayer`].
-#[derive(Clone)]
-pub struct ReceivedNetns<F, S> {
-    layer: ReceivedNetnsLayer<F>,
+///
+/// # Errors
+/// [`FailedPrecondition`](nsm_chain::ErrorKind::FailedPrecondition) when what was sent is no network
+/// namespace, or the forwarder's own.
+#[derive(Clone, Debug)]
+pub struct ReceivedNetns<S> {
+    layer: ReceivedNetnsLayer,
     inner: S,
 }
 
-impl<F, S: NetworkService> Service<Call> for ReceivedNetns<F, S>
-where
-    F: Fn(&Extensions) -> Option<Arc<OwnedFd>> + Clone + Send + Sync + 'static,
-{
+impl<S: NetworkService> Service<Call> for ReceivedNetns<S> {
     type Response = Connection;
     type Error = nsm_chain::Error;
     type Future = BoxFuture;
@@ -81,138 +139,35 @@ where
         let mut inner = take_ready(&mut self.inner);
         let layer = self.layer.clone();
         Box::pin(async move {
-            if let Some(fd) = (layer.find)(&call.extensions) {
-                match (netns(&fd, Side::Client, layer.own), &call.operation) {
-                    (Ok(netns), _) => {
-                        call.extensions.insert(Received(netns));
-                    }
-                    (Err(error), Operation::Request(_)) => return Err(error.into()),
-                    (Err(error), Operation::Close(_)) => {
-                        tracing::debug!(%error, "a close goes on without a namespace");
-                    }
+            let find = match (&layer.of, &call.operation) {
+                (Of::Client(find), _) => {
+                    layer.receive(find(&call.extensions), &mut call)?;
+                    return inner.call(call).await;
                 }
+                (Of::Endpoint(_), Operation::Close(_)) => return inner.call(call).await,
+                (Of::Endpoint(find), Operation::Request(_)) => find,
+            };
+            let slot = EndpointSlot::of(&call.extensions).cloned();
+            let store = Store::of(&call, nsm_chain::Side::Client).cloned();
+            let answer = inner.call(call).await?;
+            let fd = store.and_then(|store| find(&store));
+            if let (Some(slot), Some(fd)) = (slot, fd) {
+                layer.tell(&fd, &answer, &slot)?;
             }
-            inner.call(call).await
+            Ok(answer)
         })
     }
 }
 
-/// Tells the server chain where the endpoint's end goes, through its [`EndpointSlot`].
-///
-/// It sits in the client chain, above what receives descriptors and below what translates the
-/// mechanism: it reads the mechanism as the endpoint answered it. Answers of another mechanism than
-/// KERNEL, or with a VLAN, tell nothing.
-#[derive(Clone)]
-pub struct EndpointLayer<F> {
-    own: Option<NetnsId>,
-    find: F,
-}
-
-impl<F> EndpointLayer<F>
-where
-    F: Fn(&Store) -> Option<Arc<OwnedFd>> + Clone + Send + Sync + 'static,
-{
-    /// Finds the descriptor in the connection's store of the client side, and takes any namespace.
-    pub const fn new(find: F) -> Self {
-        Self { own: None, find }
-    }
-
-    /// Refuses this namespace, the forwarder's own.
-    #[must_use]
-    pub fn except(mut self, own: NetnsId) -> Self {
-        self.own = Some(own);
-        self
-    }
-}
-
-impl<F: Clone, S> Layer<S> for EndpointLayer<F> {
-    type Service = EndpointNetns<F, S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        EndpointNetns {
-            layer: self.clone(),
-            inner,
-        }
-    }
-}
-
-/// The service of [`EndpointLayer`].
-///
-/// # Errors
-/// [`FailedPrecondition`](nsm_chain::ErrorKind::FailedPrecondition) when what the endpoint sent is
-/// no network namespace, or the forwarder's own.
-#[derive(Clone)]
-pub struct EndpointNetns<F, S> {
-    layer: EndpointLayer<F>,
-    inner: S,
-}
-
-impl<F, S: NetworkService> Service<Call> for EndpointNetns<F, S>
-where
-    F: Fn(&Store) -> Option<Arc<OwnedFd>> + Clone + Send + Sync + 'static,
-{
-    type Response = Connection;
-    type Error = nsm_chain::Error;
-    type Future = BoxFuture;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, call: Call) -> Self::Future {
-        let mut inner = take_ready(&mut self.inner);
-        if let Operation::Close(_) = call.operation {
-            return Box::pin(inner.call(call));
-        }
-        let layer = self.layer.clone();
-        let slot = EndpointSlot::of(&call.extensions).cloned();
-        let store = Store::of(&call, nsm_chain::Side::Client).cloned();
-        Box::pin(async move {
-            let connection = inner.call(call).await?;
-            let kernel = connection.kernel_mechanism();
-            let fd = store.and_then(|store| (layer.find)(&store));
-            if let (Some(kernel), Some(slot), Some(fd)) = (kernel, slot, fd)
-                && kernel.vlan() == 0
-            {
-                slot.fill(Endpoint {
-                    netns: netns(&fd, Side::Endpoint, layer.own)?,
-                    interface: kernel.interface_name().map(str::to_owned),
-                });
-            }
-            Ok(connection)
-        })
-    }
-}
-
-fn netns(fd: &OwnedFd, side: Side, own: Option<NetnsId>) -> Result<Arc<Netns>, Error> {
-    let netns = Netns::from_fd(fd).map_err(|source| Error::NotANamespace { side, source })?;
-    if own == Some(netns.id()) {
-        let netns = netns.id();
-        return Err(Error::OwnNamespace { side, netns });
-    }
-    Ok(Arc::new(netns))
-}
-
-impl<F> fmt::Debug for ReceivedNetnsLayer<F> {
+impl fmt::Debug for ReceivedNetnsLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReceivedNetnsLayer").finish_non_exhaustive()
-    }
-}
-
-impl<F, S> fmt::Debug for ReceivedNetns<F, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReceivedNetns").finish_non_exhaustive()
-    }
-}
-
-impl<F> fmt::Debug for EndpointLayer<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointLayer").finish_non_exhaustive()
-    }
-}
-
-impl<F, S> fmt::Debug for EndpointNetns<F, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointNetns").finish_non_exhaustive()
+        let side = match self.of {
+            Of::Client(_) => Side::Client,
+            Of::Endpoint(_) => Side::Endpoint,
+        };
+        f.debug_struct("ReceivedNetnsLayer")
+            .field("of", &side)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::metadata::Store;
 use nsm_chain::test_util::{Recorder, echo};
 use nsm_chain::{BoxNetworkService, Call, ErrorKind, MetadataLayer, Side};
-use nsm_kernel::{Endpoint, EndpointLayer, EndpointSlot, ReceivedNetnsLayer};
+use nsm_kernel::{Endpoint, EndpointSlot, ReceivedNetnsLayer};
 use nsm_netlink::{Namespace, Netns};
 use nsm_policyroute::Received;
 use std::fs::File;
@@ -37,8 +37,9 @@ fn own() -> nsm_netlink::NetnsId {
 }
 
 fn server(recorder: &Recorder) -> BoxNetworkService {
-    let found =
-        ReceivedNetnsLayer::new(|extensions| Some(Arc::clone(&extensions.get::<Descriptor>()?.0)));
+    let found = ReceivedNetnsLayer::of_client(|extensions| {
+        Some(Arc::clone(&extensions.get::<Descriptor>()?.0))
+    });
     ServiceBuilder::new()
         .layer(BoxNetworkService::layer())
         .layer(found.except(own()))
@@ -119,7 +120,7 @@ async fn a_close_goes_on_without_a_namespace() {
 
 /// What receives an endpoint's descriptor: it goes into the store of the client side.
 fn client(fd: Option<Descriptor>, answer: Connection) -> BoxNetworkService {
-    let layer = EndpointLayer::new(|store: &Store| Some(store.get::<Descriptor>()?.0));
+    let layer = ReceivedNetnsLayer::of_endpoint(|store| Some(store.get::<Descriptor>()?.0));
     let receive = tower::service_fn(move |call: Call| {
         let (fd, answer) = (fd.clone(), answer.clone());
         async move {
