@@ -4,10 +4,14 @@ use crate::trials;
 use e2e::{Mesh, Process};
 use fastrand::Rng;
 use libtest_mimic::Trial;
+use nsm_netlink::Namespace;
 
 /// All cases.
 pub fn all() -> Vec<Trial> {
-    trials![twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connections]
+    trials![
+        twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connections,
+        forwarders_that_are_killed_before_they_serve_leave_the_very_interface_to_the_last,
+    ]
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,30 @@ fn twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connecti
     for process in running {
         assert_eq!(process.stop(), Some(0));
     }
+    mesh.is_clean();
+}
+
+fn forwarders_that_are_killed_before_they_serve_leave_the_very_interface_to_the_last() {
+    let mesh = Mesh::new(1, 1);
+    let _nse = mesh.endpoint(0, &[]);
+    let mut forwarder = mesh.forwarder(&[]);
+    let nsc = mesh.client(0, &[]);
+    nsc.until_it_stands(1);
+    let index = || {
+        let mut pod = mesh.pods[0].open().unwrap();
+        pod.index_of("nsm-0").unwrap()
+    };
+    let before = (index(), mesh.in_pod(0), mesh.in_network(0));
+
+    for _ in 0..5 {
+        forwarder.kill();
+        forwarder = mesh.forwarder(&[]);
+    }
+    forwarder.until_logged("connection established", 1);
+
+    assert_eq!((index(), mesh.in_pod(0), mesh.in_network(0)), before);
+    mesh.until_served(0);
+    assert_eq!(nsc.stop(), Some(0));
     mesh.is_clean();
 }
 
