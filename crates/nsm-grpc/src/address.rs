@@ -6,9 +6,12 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::url_path::{self, Encoded};
+
 /// Where a server listens, and a client finds it.
 ///
-/// As text it is `unix:///run/nsm.sock` (or `unix:/run/nsm.sock`), or `tcp://host:port`. A server
+/// As text it is `unix:///run/nsm.sock` (or `unix:/run/nsm.sock`), where a byte of the path may be
+/// percent-encoded and those that mean something in a URL have to be, or `tcp://host:port`. A server
 /// may leave the host out, and listens on all addresses then; so may a client, which then finds
 /// the server on its own machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,8 +29,8 @@ pub enum AddressError {
     /// Neither of the two schemes.
     #[error("{0:?} is no address: unix:///path or tcp://host:port is expected")]
     Scheme(String),
-    /// A unix socket without an absolute path.
-    #[error("{0:?} has no absolute path: unix:///path is expected")]
+    /// A unix socket without an absolute path, or with something that no path has.
+    #[error("{0:?} has no absolute path: unix:///path is expected, and %XX for what is no letter")]
     Path(String),
     /// A TCP address without a port, or with something else behind it.
     #[error("{0:?} has no port: tcp://host:port is expected")]
@@ -39,11 +42,9 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
-                return Err(AddressError::Path(text.to_owned()));
-            }
-            return Ok(Self::Unix(PathBuf::from(path)));
+            let path = url_path::decode(path.strip_prefix("//").unwrap_or(path));
+            let path = path.ok_or_else(|| AddressError::Path(text.to_owned()))?;
+            return Ok(Self::Unix(path));
         }
         let Some(rest) = text.strip_prefix("tcp://") else {
             return Err(AddressError::Scheme(text.to_owned()));
@@ -63,7 +64,7 @@ impl FromStr for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Unix(path) => write!(f, "unix://{}", Encoded(path)),
             Self::Tcp(host_and_port) => write!(f, "tcp://{host_and_port}"),
         }
     }
@@ -81,11 +82,14 @@ mod tests {
             "tcp://[::1]:5001",
             "tcp://nse.example:1",
             "tcp://:5001",
+            "unix:///run/a%20b/100%25%2C.sock",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         let short: Address = "unix:/run/nsm.sock".parse().unwrap();
         assert_eq!(short.to_string(), "unix:///run/nsm.sock");
+        let encoded: Address = "unix:///run/a%20b".parse().unwrap();
+        assert_eq!(encoded, Address::Unix("/run/a b".into()));
     }
 
     #[test]
@@ -96,6 +100,10 @@ mod tests {
             "unix:nsm.sock",
             "unix://nsm.sock",
             "unix:///run/",
+            "unix:///run/a%2",
+            "unix:///run/a%00b",
+            "unix:///run/a?b",
+            "unix:///run/a#b",
             "tcp://host",
             "tcp://host:",
             "tcp://host:+1",

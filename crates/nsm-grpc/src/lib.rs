@@ -41,6 +41,7 @@ mod server;
 mod socket;
 pub mod status;
 mod transport;
+mod url_path;
 
 pub use address::{Address, AddressError};
 pub use connect::Connect;

@@ -10,11 +10,18 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use super::Inode;
+use crate::url_path;
 
 /// Why what a `file://` URL names cannot be sent.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// The URL names no file.
+    #[error("{url:?} names no file: file:///path is expected")]
+    Url {
+        /// The URL.
+        url: String,
+    },
     /// It cannot be opened.
     #[error("cannot open {}", .path.display())]
     Open {
@@ -38,19 +45,28 @@ pub enum OpenError {
 impl OpenError {
     /// Whether this process, or the machine, has too many open.
     pub(super) fn is_for_want_of_descriptors(&self) -> bool {
-        let (Self::Open { source, .. } | Self::Inspect { source, .. }) = self;
-        let errno = Errno::from_io_error(source);
+        let errno = match self {
+            Self::Url { .. } => None,
+            Self::Open { source, .. } | Self::Inspect { source, .. } => {
+                Errno::from_io_error(source)
+            }
+        };
         matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     }
 }
 
-/// The file that a mechanism's namespace parameter names by `file://`.
-pub(super) fn file_of(mechanism: &Mechanism) -> Option<PathBuf> {
-    let path = mechanism
-        .parameters
-        .get(NETNS_URL)?
-        .strip_prefix("file://")?;
-    path.starts_with('/').then(|| PathBuf::from(path))
+/// The file that a mechanism's namespace parameter names by `file://`, if it names any so.
+pub(super) fn file_of(mechanism: &Mechanism) -> Result<Option<PathBuf>, OpenError> {
+    let url = url_of(mechanism).unwrap_or_default();
+    let Some(path) = url.strip_prefix("file://") else {
+        return Ok(None);
+    };
+    match url_path::decode(path) {
+        Some(path) => Ok(Some(path)),
+        None => Err(OpenError::Url {
+            url: url.to_owned(),
+        }),
+    }
 }
 
 /// Opens a file for nothing but to pass it on (O_PATH), so that a FIFO does not block and a device

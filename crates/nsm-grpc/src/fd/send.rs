@@ -133,7 +133,7 @@ async fn send_with_call<S: NetworkService>(
 }
 
 fn send_with_answer(mechanism: &mut Mechanism, peer: Option<Peer>) -> Result<(), Error> {
-    let Some(path) = file_of(mechanism) else {
+    let Some(path) = file_of(mechanism).map_err(refused)? else {
         return Ok(());
     };
     let peer = peer.ok_or_else(|| Error::new(ErrorKind::FailedPrecondition, ELEMENT, NoSocket))?;
@@ -168,7 +168,7 @@ struct Sent {
 impl Sent {
     /// Names the namespace of a mechanism by its descriptor.
     fn swap(&mut self, mechanism: &mut Mechanism) -> Result<(), OpenError> {
-        let (Some(path), Some(file)) = (file_of(mechanism), url_of(mechanism)) else {
+        let (Some(path), Some(file)) = (file_of(mechanism)?, url_of(mechanism)) else {
             return Ok(());
         };
         let file = file.to_owned();
@@ -242,17 +242,36 @@ mod tests {
         let chain = ServiceBuilder::new()
             .layer(SendFdLayer::client())
             .service(echo());
-        let gone = connection("file:///proc/0/ns/net");
+        for url in ["file:///proc/0/ns/net", "file://", "file:///dev/null%0"] {
+            let gone = connection(url);
+            let request = NetworkServiceRequest {
+                connection: Some(gone.clone()),
+                ..NetworkServiceRequest::default()
+            };
+
+            let failed = chain.clone().oneshot(Call::request(request)).await;
+            let closed = chain.clone().oneshot(Call::close(gone.clone())).await;
+
+            assert_eq!(failed.unwrap_err().kind(), ErrorKind::FailedPrecondition);
+            assert_eq!(closed.unwrap(), gone);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_path_of_a_namespace_may_be_encoded() {
+        let below = Recorder::new();
+        let chain = ServiceBuilder::new()
+            .layer(SendFdLayer::client())
+            .layer(below.clone())
+            .service(echo());
         let request = NetworkServiceRequest {
-            connection: Some(gone.clone()),
+            connection: Some(connection("file:///dev/n%75ll")),
             ..NetworkServiceRequest::default()
         };
 
-        let failed = chain.clone().oneshot(Call::request(request)).await;
-        let closed = chain.oneshot(Call::close(gone.clone())).await;
+        chain.oneshot(Call::request(request)).await.unwrap();
 
-        assert_eq!(failed.unwrap_err().kind(), ErrorKind::FailedPrecondition);
-        assert_eq!(closed.unwrap(), gone);
+        assert_eq!(below.last().connection().mechanism, Some(kernel(&null())));
     }
 
     #[tokio::test]
