@@ -43,7 +43,8 @@ impl Forwarder {
     pub fn new(config: &Config) -> Result<Self, Error> {
         // Once, before there is any work: threads that work are in other namespaces at times.
         let own = Netns::current()?.id();
-        let token = Unsigned::new(&config.name, config.max_token_lifetime.get());
+        let token = Unsigned::new(&config.name, config.calls.max_token_lifetime.get());
+        let request_timeout = config.calls.request_timeout.get();
         let standing = StandingLayer::default();
         let policies = config.policy_route.then(|| {
             let pods = ReceivedNamespace::<Netns>::except(own);
@@ -64,7 +65,7 @@ impl Forwarder {
             // Sees every call with all that happens to it, and logs its error, once.
             .layer(TraceLayer)
             // The caller waits no longer than he says. What begin has started goes on.
-            .server("deadline", DeadlineLayer::new(config.request_timeout.get()))
+            .server("deadline", DeadlineLayer::new(request_timeout))
             // A client that was killed and has forgotten its way gets it back: above update_path, which
             // makes a new one otherwise.
             .server("reunite", ReuniteLayer::new(standing.clone()))

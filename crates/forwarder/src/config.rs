@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 use nsm_grpc::Address;
 use nsm_netlink::{Owner, TableRange};
 use nsm_program::settings::{GoDuration, Map, parse_bool, positive};
-use nsm_program::{Observability, WithoutEffect};
+use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
 
 /// Settings of the mesh's Go forwarders that mean nothing here.
 pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
@@ -86,28 +86,9 @@ pub struct Config {
     )]
     pub dial_timeout: GoDuration,
 
-    /// How long a call may take that does not say so itself, and all closes at the end
-    #[arg(
-        long,
-        env = "NSM_REQUEST_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "15s",
-        value_parser = positive
-    )]
-    pub request_timeout: GoDuration,
-
-    /// How long this forwarder stands for a connection that is not asked for again
-    //
-    // A manager's default: it is what an endpoint goes by, and the Go forwarder, which has 24h,
-    // has a manager between itself and the endpoint.
-    #[arg(
-        long,
-        env = "NSM_MAX_TOKEN_LIFETIME",
-        value_name = "DURATION",
-        default_value = "10m",
-        value_parser = positive
-    )]
-    pub max_token_lifetime: GoDuration,
+    /// How long calls take.
+    #[command(flatten)]
+    pub calls: Calls,
 
     /// Whether all connections are closed at the end, instead of being left to a successor
     #[arg(
@@ -158,31 +139,9 @@ pub struct Config {
     )]
     pub policy_route_tables: TableRange,
 
-    /// How long a rule of ours that nobody asks for stays once it is dead
-    #[arg(
-        long,
-        env = "NSM_POLICY_ROUTE_GRACE",
-        value_name = "DURATION",
-        default_value = "15m",
-        help_heading = "Policies"
-    )]
-    pub policy_route_grace: GoDuration,
-
-    /// Whether a policy's traffic is refused while its interface is gone, instead of leaving by
-    /// another one
-    #[arg(
-        long,
-        env = "NSM_POLICY_ROUTE_FAIL_CLOSED",
-        value_name = "BOOL",
-        default_value = "false",
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = clap::ArgAction::Set,
-        value_parser = parse_bool,
-        help_heading = "Policies"
-    )]
-    pub policy_route_fail_closed: bool,
+    /// What becomes of policies that cannot be followed.
+    #[command(flatten)]
+    pub policy_rules: PolicyRules,
 
     /// What can be seen of it.
     #[command(flatten)]
@@ -197,8 +156,8 @@ impl Config {
             tables: self.policy_route_tables,
         };
         nsm_policyroute::Config {
-            grace: self.policy_route_grace.get(),
-            fail_closed: self.policy_route_fail_closed,
+            grace: self.policy_rules.policy_route_grace.get(),
+            fail_closed: self.policy_rules.policy_route_fail_closed,
             ..nsm_policyroute::Config::new(owner)
         }
     }

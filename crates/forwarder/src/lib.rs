@@ -69,7 +69,7 @@ impl Program for Config {
 
     fn shutdown_timeout(&self) -> Duration {
         END + if self.close_on_exit {
-            self.request_timeout.get()
+            self.calls.request_timeout.get()
         } else {
             Duration::ZERO
         }
@@ -87,7 +87,7 @@ impl Program for Config {
             .await;
         if self.close_on_exit {
             tracing::info!(connections = standing.len(), "closing what stands");
-            let left = standing.close_all(self.request_timeout.get()).await;
+            let left = standing.close_all(self.calls.request_timeout.get()).await;
             if left > 0 {
                 return Err(Error::NotClosed(left));
             }

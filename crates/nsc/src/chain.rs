@@ -21,7 +21,8 @@ use crate::Config;
 ///
 /// When the process cannot tell its own network namespace, and is to install policies there.
 pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService, NetnsError> {
-    let token = Unsigned::new(&config.name, config.max_token_lifetime.get());
+    let token = Unsigned::new(&config.name, config.calls.max_token_lifetime.get());
+    let request_timeout = config.calls.request_timeout.get();
     let policies = match config.policy_route {
         // Opened once, before there is any work: threads that work are in other namespaces at times.
         true => Some((
@@ -36,7 +37,7 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         // Sees every call with all that happens to it, and logs its error, once.
         .layer(TraceLayer)
         // Nobody waits longer than this. What begin has started goes on.
-        .client("deadline", DeadlineLayer::new(config.request_timeout.get()))
+        .client("deadline", DeadlineLayer::new(request_timeout))
         // The path begins here: with our name, and the connection's id by which others know it.
         .client("updatepath", UpdatePathLayer::new(config.name.as_str()))
         // From here on: one call at a time for a connection, each goes to its end, and a first

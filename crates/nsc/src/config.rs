@@ -7,7 +7,7 @@ use nsm_grpc::Address;
 use nsm_netlink::{Owner, TableRange};
 use nsm_program::settings::{GoDuration, List, ListError, Map, ServiceUrl, ServiceUrlError};
 use nsm_program::settings::{parse_bool, positive};
-use nsm_program::{Observability, WithoutEffect};
+use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
 use thiserror::Error;
 
 /// Settings of the mesh's Go client that mean nothing here.
@@ -85,25 +85,9 @@ pub struct Config {
     )]
     pub dial_timeout: GoDuration,
 
-    /// How long a request may take, and a close
-    #[arg(
-        long,
-        env = "NSM_REQUEST_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "15s",
-        value_parser = positive
-    )]
-    pub request_timeout: GoDuration,
-
-    /// How long this client stands for a connection; it asks again when a fifth of that is over
-    #[arg(
-        long,
-        env = "NSM_MAX_TOKEN_LIFETIME",
-        value_name = "DURATION",
-        default_value = "10m",
-        value_parser = positive
-    )]
-    pub max_token_lifetime: GoDuration,
+    /// How long calls take.
+    #[command(flatten)]
+    pub calls: Calls,
 
     /// Whether this client makes rules and routing tables of the policies, for forwarders that do
     /// not
@@ -143,31 +127,9 @@ pub struct Config {
     )]
     pub policy_route_tables: TableRange,
 
-    /// How long a rule of ours that nobody asks for stays once it is dead
-    #[arg(
-        long,
-        env = "NSM_POLICY_ROUTE_GRACE",
-        value_name = "DURATION",
-        default_value = "15m",
-        help_heading = "Policies"
-    )]
-    pub policy_route_grace: GoDuration,
-
-    /// Whether a policy's traffic is refused while its interface is gone, instead of leaving by
-    /// another one
-    #[arg(
-        long,
-        env = "NSM_POLICY_ROUTE_FAIL_CLOSED",
-        value_name = "BOOL",
-        default_value = "false",
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = clap::ArgAction::Set,
-        value_parser = parse_bool,
-        help_heading = "Policies"
-    )]
-    pub policy_route_fail_closed: bool,
+    /// What becomes of policies that cannot be followed.
+    #[command(flatten)]
+    pub policy_rules: PolicyRules,
 
     /// What can be seen of it.
     #[command(flatten)]
@@ -182,8 +144,8 @@ impl Config {
             tables: self.policy_route_tables,
         };
         nsm_policyroute::Config {
-            grace: self.policy_route_grace.get(),
-            fail_closed: self.policy_route_fail_closed,
+            grace: self.policy_rules.policy_route_grace.get(),
+            fail_closed: self.policy_rules.policy_route_fail_closed,
             ..nsm_policyroute::Config::new(owner)
         }
     }

@@ -59,7 +59,7 @@ impl Program for Config {
     }
 
     fn shutdown_timeout(&self) -> Duration {
-        END + self.request_timeout.get()
+        END + self.calls.request_timeout.get()
     }
 
     async fn run(self, shutdown: Shutdown) -> Result<(), Error> {

@@ -16,7 +16,8 @@ use crate::Config;
 
 /// What the endpoint does with a call.
 pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
-    let token = Unsigned::new(&config.name, config.max_token_lifetime.get());
+    let token = Unsigned::new(&config.name, config.calls.max_token_lifetime.get());
+    let request_timeout = config.calls.request_timeout.get();
     let services = config.service_names.iter().cloned();
     let prefixes = config.cidr_prefix.clone();
     ServiceBuilder::new()
@@ -27,7 +28,7 @@ pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
         // Sees every call with all that happens to it, and logs its error, once.
         .layer(TraceLayer)
         // The caller waits no longer than he says. What begin has started goes on.
-        .server("deadline", DeadlineLayer::new(config.request_timeout.get()))
+        .server("deadline", DeadlineLayer::new(request_timeout))
         // Gives the connection its id of this hop, by which begin tells connections apart.
         .server("updatepath", UpdatePathLayer::new(config.name.as_str()))
         // From here on: one call at a time for a connection, each goes to its end, and a first

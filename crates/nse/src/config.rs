@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use nsm_endpoint::{CidrGroups, IpamPolicy};
 use nsm_grpc::Address;
-use nsm_program::settings::{GoDuration, List, positive};
-use nsm_program::{Observability, WithoutEffect};
+use nsm_program::settings::List;
+use nsm_program::{Calls, Observability, WithoutEffect};
 
 /// Settings of the mesh's Go endpoints that mean nothing here.
 pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
@@ -99,25 +99,9 @@ pub struct Config {
     )]
     pub pbr_config_path: PathBuf,
 
-    /// How long a call may take that does not say so itself
-    #[arg(
-        long,
-        env = "NSM_REQUEST_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "15s",
-        value_parser = positive
-    )]
-    pub request_timeout: GoDuration,
-
-    /// How long this endpoint stands for a connection that is not asked for again
-    #[arg(
-        long,
-        env = "NSM_MAX_TOKEN_LIFETIME",
-        value_name = "DURATION",
-        default_value = "10m",
-        value_parser = positive
-    )]
-    pub max_token_lifetime: GoDuration,
+    /// How long calls take.
+    #[command(flatten)]
+    pub calls: Calls,
 
     /// What can be seen of it.
     #[command(flatten)]

@@ -43,6 +43,7 @@
 //! }
 //! ```
 
+mod calls;
 pub mod command;
 mod descriptors;
 pub mod logging;
@@ -53,6 +54,7 @@ pub mod telemetry;
 pub mod trace_context;
 mod variables;
 
+pub use calls::{Calls, PolicyRules};
 pub use program::{Observability, Program, main};
 pub use trace_context::TraceContextLayer;
 pub use variables::{UnknownVariable, WithoutEffect};
