@@ -1,4 +1,4 @@
-//! Breaks the element on purpose, patch by patch, and tells which test notices.
+//! Breaks the element and the programs on purpose, patch by patch, and tells which test notices.
 
 mod error;
 mod patch;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tell::{Teller, Verdict};
 use test_command::{Outcome, TestCommand};
 
-/// The commands that every mutant has to get by, the fast ones first.
+/// The commands that a mutant of the element has to get by that names none, the fast ones first.
 const TESTS: [&str; 6] = [
     "-p nsm-policyroute --lib",
     "-p policyroute-suite",
@@ -137,13 +137,10 @@ fn judge(scratch: &Scratch, patch: &Patch, clean: &BTreeMap<TestCommand, Duratio
     }
 }
 
-/// The commands that a patch names, and then all others.
+/// The commands that a patch names, or those of the element.
 fn commands(patch: &Patch) -> Vec<TestCommand> {
-    let mut commands = patch.tests.clone();
-    for others in TESTS.map(TestCommand::new) {
-        if !commands.contains(&others) {
-            commands.push(others);
-        }
+    if patch.tests.is_empty() {
+        return TESTS.map(TestCommand::new).to_vec();
     }
-    commands
+    patch.tests.clone()
 }

@@ -14,7 +14,7 @@ pub struct Patch {
     pub breaks: String,
     /// The line of the contract that no longer holds.
     pub promise: String,
-    /// The commands that are tried first.
+    /// The commands that notice it; without any it is one of the element, which its suites notice.
     pub tests: Vec<TestCommand>,
     /// The files that it changes.
     pub files: Vec<PathBuf>,
