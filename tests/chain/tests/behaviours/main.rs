@@ -1,0 +1,16 @@
+//! Behaviours of the chain and its elements. Those of `trace` are a program of their own, for a log
+//! belongs to a whole process.
+
+mod begin_events;
+mod begin_failures;
+mod begin_memory;
+mod begin_reselect;
+mod begin_turns;
+mod deadline;
+mod hops;
+mod metadata;
+mod refresh;
+mod test_util;
+mod timeout;
+mod token;
+mod update_path;
