@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 #[cfg(target_os = "linux")]
+mod bad_calls;
+#[cfg(target_os = "linux")]
 mod bad_peers;
 #[cfg(target_os = "linux")]
 mod changes;
@@ -33,6 +35,8 @@ mod lost_answers;
 mod restarts;
 #[cfg(target_os = "linux")]
 mod returns;
+#[cfg(target_os = "linux")]
+mod socket_paths;
 #[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         lost_answers::all(),
         restarts::all(),
         returns::all(),
+        socket_paths::all(),
         sockets::all(),
         stubborn::all(),
         telemetry::all(),
