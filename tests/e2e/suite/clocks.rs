@@ -102,11 +102,11 @@ fn a_step_changes_nothing(whose: Program, off: i64) {
         Program::Endpoint => &nse,
     };
     assert_eq!(last_stamp_is_off(&stepped.log()), Some(off));
-    // It is asked for once a second, as before.
+    // It is asked for once a second at most, as before.
     let (asked, within) = (refreshes(&nse) - asked, start.elapsed());
     let usual = within.as_secs() as usize;
     assert!(
-        asked >= 2 && asked <= 2 * usual,
+        asked >= 1 && asked <= 2 * usual,
         "{asked} requests in {within:?}"
     );
     assert_eq!(mesh.in_pod(0), before);
