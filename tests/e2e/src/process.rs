@@ -16,7 +16,7 @@ use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Whether the suite has started the process.
 const STARTED: &str = "E2E_STARTED";
 

@@ -47,7 +47,7 @@ fn a_close_that_a_dead_endpoint_does_not_hear_takes_what_is_here_and_is_reported
     let nse = mesh.endpoint(0, &[POOL]);
     let all = free_addresses(&mesh, 0);
     let forwarder = mesh.forwarder(&[LIFE]);
-    let nsc = mesh.client(0, &["--request-timeout=1s"]);
+    let nsc = mesh.client(0, &["--request-timeout=3s"]);
     nsc.until_it_stands(1);
     assert!(mesh.holds_a_pod(&forwarder));
 

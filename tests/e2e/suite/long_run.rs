@@ -4,9 +4,9 @@ use crate::trials;
 use e2e::{Caller, Mesh, Process, until};
 use libtest_mimic::Trial;
 
-/// What resident memory may grow by, in KiB: what one more connection or refresh would keep, were it
-/// a quarter of a KiB, is seen.
-const ROOM: u64 = 256;
+/// What resident memory may grow by, in KiB, for the allocator has its ups and downs: what one more
+/// connection or refresh would keep, were it half a KiB, is seen.
+const ROOM: u64 = 512;
 
 /// All cases.
 pub fn all() -> Vec<Trial> {
@@ -84,10 +84,10 @@ fn a_thousand_refreshes_of_its_own_leave_a_client_as_it_was() {
     let nsc = mesh.client(0, &[&services, &to_the_endpoint, life, "--log-level=DEBUG"]);
     let refreshed = |times| nsc.until_logged("connection refreshed", times);
     nsc.until_it_stands(CONNECTIONS);
-    refreshed(2 * CONNECTIONS);
+    refreshed(5 * CONNECTIONS);
     let before = Holds::of(&nsc);
 
-    refreshed(2 * CONNECTIONS + 1000);
+    refreshed(5 * CONNECTIONS + 1000);
 
     before.again(&nsc);
     assert_eq!(nsc.stop(), Some(0));
