@@ -30,8 +30,7 @@ impl TestCommand {
     /// Builds the tests. A mutant that does not compile has not been killed by any.
     pub fn build(&self, scratch: &Scratch) -> Result<(), Error> {
         let output = self
-            .cargo(scratch)
-            .args(["--no-run", "--quiet"])
+            .cargo(scratch, &["--no-run", "--quiet"])
             .output()
             .map_err(Error::program("cargo"))?;
         if output.status.success() {
@@ -46,7 +45,7 @@ impl TestCommand {
     /// Runs the tests. `clean` is how long they take where nothing is broken.
     pub fn run(&self, scratch: &Scratch, clean: Option<Duration>) -> Result<Outcome, Error> {
         let mut child = self
-            .cargo(scratch)
+            .cargo(scratch, &[])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -66,11 +65,13 @@ impl TestCommand {
         })
     }
 
-    fn cargo(&self, scratch: &Scratch) -> Command {
+    /// `flags` are cargo's: what the command itself has behind `--` is the tests'.
+    fn cargo(&self, scratch: &Scratch, flags: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command
             .arg("test")
+            .args(flags)
             .args(self.0.split_whitespace())
             .current_dir(&scratch.source)
             .env("CARGO_TARGET_DIR", &scratch.target)
