@@ -1,7 +1,7 @@
 //! Programs that end in order.
 
 use crate::trials;
-use e2e::Mesh;
+use e2e::{Descriptor, Mesh};
 use libtest_mimic::Trial;
 
 /// All cases.
@@ -39,7 +39,7 @@ fn a_client_that_ends_leaves_the_pod_clean() {
 
 fn a_forwarder_that_cleans_up_leaves_nothing() {
     let mesh = Mesh::new(2, 2);
-    let _endpoints = mesh.endpoints();
+    let endpoints = mesh.endpoints();
     let forwarder = mesh.forwarder(&["--close-on-exit"]);
     let clients = [0, 1].map(|pod| mesh.client(pod, &[]));
     for client in &clients {
@@ -50,6 +50,11 @@ fn a_forwarder_that_cleans_up_leaves_nothing() {
 
     mesh.is_clean();
     assert!(!mesh.socket("forwarder").exists());
+    for process in clients.iter().chain(&endpoints) {
+        let descriptors = process.descriptors();
+        let netns = |it: &&Descriptor| it.target.to_string_lossy().starts_with("net:[");
+        assert_eq!(descriptors.iter().find(netns), None, "{process:?}");
+    }
 }
 
 fn a_client_without_a_forwarder_ends_in_time_and_says_what_is_left() {
