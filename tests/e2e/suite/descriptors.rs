@@ -154,7 +154,9 @@ fn a_forwarder_without_descriptors_serves_what_stands_and_tells_others_why_not()
         other
     });
 
-    // Whoever has been told comes by himself when there is room.
+    // Whoever has been told asks again with pauses, and comes by himself when there is room.
+    let times = other.log().matches(REFUSED).count();
+    assert!((2..=20).contains(&times), "told {times} times");
     other.until_it_stands(1);
     let stood = good.log().matches("the connection stands").count();
     assert_eq!(stood, 1, "it stood all the time");

@@ -270,6 +270,50 @@ async fn a_call_that_the_peer_has_certainly_not_begun_with_is_sent_again() {
     assert_eq!(timeout(PLENTY, server).await.unwrap().unwrap(), 2);
 }
 
+/// A server that is not made of this crate. It answers one call over each connection, with that
+/// status at once, and closes the connection.
+async fn refuses_all(listener: UnixListener, status: &'static str) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut http = h2::server::handshake(stream).await.unwrap();
+        let Some(Ok((_, mut respond))) = http.accept().await else {
+            continue;
+        };
+        let answer = http::Response::builder()
+            .header("content-type", "application/grpc")
+            .header("grpc-status", status);
+        respond
+            .send_response(answer.body(()).unwrap(), true)
+            .unwrap();
+        // The answer goes out while another call is waited for.
+        drop(timeout(Duration::from_millis(5), http.accept()).await);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_calls_is_not_stormed_by_who_calls_with_each_connection() {
+    let folder = Folder::new();
+    let listener = UnixListener::bind(folder.file("s")).unwrap();
+    let server = tokio::spawn(refuses_all(listener, "8"));
+    let transport = transport(&folder.socket("s"));
+    let mut connected = transport.connected();
+    let client = Connect::to(transport);
+    let mut refused = 0;
+
+    let calls = async {
+        loop {
+            connected.wait_for(|it| it.stands).await.unwrap();
+            let error = call(&client, request(connection("a"))).await.unwrap_err();
+            refused += usize::from(error.kind() == ErrorKind::ResourceExhausted);
+        }
+    };
+    timeout(Duration::from_secs(2), calls).await.unwrap_err();
+
+    // Pauses of 10 ms and more up to 300 ms leave room for a dozen in that time.
+    assert!((2..=30).contains(&refused), "{refused} calls");
+    server.abort();
+}
+
 #[tokio::test]
 async fn calls_find_their_way_while_the_server_comes_and_goes_all_the_time() {
     let folder = Folder::new();

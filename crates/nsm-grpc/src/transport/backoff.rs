@@ -33,10 +33,10 @@ impl Backoff {
         wait
     }
 
-    /// A connection has stood for so long, and may have carried an answer. Tells whether it was a
+    /// A connection has stood for so long, and may have served a call. Tells whether it was a
     /// success, from which the waits begin anew; one that breaks at once without is none.
-    pub(super) fn stood(&mut self, time: Duration, answered: bool) -> bool {
-        let success = answered || time >= self.longest;
+    pub(super) fn stood(&mut self, time: Duration, served: bool) -> bool {
+        let success = served || time >= self.longest;
         if success {
             self.next = self.first;
         }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_connection_that_has_stood_or_answered_begins_anew() {
+    fn only_a_connection_that_has_stood_or_served_begins_anew() {
         let mut backoff = Backoff::new(FIRST, LONGEST);
         waits(&mut backoff, 0.5);
 

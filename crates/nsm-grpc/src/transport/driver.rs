@@ -45,13 +45,13 @@ pub(super) async fn drive(shared: Arc<Shared>) {
         let wait = match dialled {
             Ok(dialled) => {
                 let since = Instant::now();
-                let answered = Arc::default();
-                if let Ended::Unused = stand(&shared, dialled, &answered).await {
+                let served = Arc::default();
+                if let Ended::Unused = stand(&shared, dialled, &served).await {
                     return;
                 }
                 // The successor may listen already. But a connection that breaks at once is no
                 // reason for another one at once.
-                match backoff.stood(since.elapsed(), answered.load(Relaxed)) {
+                match backoff.stood(since.elapsed(), served.load(Relaxed)) {
                     true => Duration::ZERO,
                     false => backoff.wait(fastrand::f64()),
                 }
@@ -74,7 +74,7 @@ pub(super) async fn drive(shared: Arc<Shared>) {
 }
 
 /// Offers a connection until it ends.
-async fn stand(shared: &Shared, dialled: Dialled, answered: &Arc<AtomicBool>) -> Ended {
+async fn stand(shared: &Shared, dialled: Dialled, served: &Arc<AtomicBool>) -> Ended {
     let mut connection = dialled.connection;
     let generation = shared.connected.borrow().generation + 1;
     let retired = Arc::new(Notify::new());
@@ -83,7 +83,7 @@ async fn stand(shared: &Shared, dialled: Dialled, answered: &Arc<AtomicBool>) ->
         peer: dialled.peer,
         generation,
         retired: Arc::clone(&retired),
-        answered: Arc::clone(answered),
+        served: Arc::clone(served),
     }));
     shared.connected.send_replace(Connected {
         generation,

@@ -21,6 +21,9 @@ use crate::Peer;
 const AGENT: HeaderValue =
     HeaderValue::from_static(concat!("nsm-grpc/", env!("CARGO_PKG_VERSION")));
 
+/// How a call has ended: among the headers where it failed at once, and otherwise behind the message.
+const STATUS: &str = "grpc-status";
+
 /// One established connection. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Link {
@@ -28,8 +31,8 @@ pub(crate) struct Link {
     pub(super) peer: Option<Peer>,
     pub(super) generation: u64,
     pub(super) retired: Arc<Notify>,
-    /// Whether the other side has answered a call.
-    pub(super) answered: Arc<AtomicBool>,
+    /// Whether the other side has done a call. One that takes none answers, too.
+    pub(super) served: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -52,7 +55,7 @@ impl Link {
     pub(crate) fn wire(&self) -> Wire {
         Wire {
             sender: self.sender.clone(),
-            answered: Arc::clone(&self.answered),
+            served: Arc::clone(&self.served),
         }
     }
 }
@@ -61,7 +64,7 @@ impl Link {
 #[derive(Clone)]
 pub(crate) struct Wire {
     sender: SendRequest<Body>,
-    answered: Arc<AtomicBool>,
+    served: Arc<AtomicBool>,
 }
 
 /// Why a call was not carried.
@@ -111,13 +114,15 @@ impl Service<Request<Body>> for Wire {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         request.headers_mut().insert(USER_AGENT, AGENT);
         let sent = self.sender.try_send_request(request);
-        let answered = Arc::clone(&self.answered);
+        let served = Arc::clone(&self.served);
         Box::pin(async move {
             let answer = sent.await.map_err(|mut failed| {
                 let came_back = failed.take_message().is_some();
                 WireError::of(failed.into_error(), came_back)
             })?;
-            answered.store(true, Relaxed);
+            if !answer.headers().contains_key(STATUS) {
+                served.store(true, Relaxed);
+            }
             Ok(answer)
         })
     }
