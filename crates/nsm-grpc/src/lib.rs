@@ -37,6 +37,7 @@ mod header;
 mod listener;
 mod next_hop;
 mod patience;
+mod reserve;
 mod server;
 mod socket;
 pub mod status;

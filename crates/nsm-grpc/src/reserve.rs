@@ -5,26 +5,33 @@
 //! long as it holds them it takes whoever comes. When it cannot, they are given up, the work has room
 //! with them, and whoever comes is told why he is not served.
 
+use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+/// Whether this process, or the machine, has too many files open (open(2), accept(2)).
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// Descriptors that stand for others that may be needed: one file, however many they are.
 #[derive(Debug)]
-pub(super) struct Reserve {
+pub(crate) struct Reserve {
     size: usize,
     held: Vec<OwnedFd>,
 }
 
 impl Reserve {
-    pub(super) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         let held = Vec::with_capacity(size);
         Self { size, held }
     }
 
     /// Holds the whole reserve, or none of it. Tells which.
-    pub(super) fn hold(&mut self) -> bool {
+    pub(crate) fn hold(&mut self) -> bool {
         while self.held.len() < self.size {
             match self.another() {
                 Ok(another) => self.held.push(another),
@@ -38,12 +45,12 @@ impl Reserve {
     }
 
     /// Whether it is held.
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Gives it up.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.held.clear();
     }
 

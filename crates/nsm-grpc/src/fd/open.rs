@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use nsm_api::connection::Mechanism;
 use nsm_api::mechanism::NETNS_URL;
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
 use thiserror::Error;
 
 use super::Inode;
+use crate::reserve::is_exhausted;
 use crate::url_path;
 
 /// Why what a `file://` URL names cannot be sent.
@@ -45,13 +45,10 @@ pub enum OpenError {
 impl OpenError {
     /// Whether this process, or the machine, has too many open.
     pub(super) fn is_for_want_of_descriptors(&self) -> bool {
-        let errno = match self {
-            Self::Url { .. } => None,
-            Self::Open { source, .. } | Self::Inspect { source, .. } => {
-                Errno::from_io_error(source)
-            }
-        };
-        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+        match self {
+            Self::Url { .. } => false,
+            Self::Open { source, .. } | Self::Inspect { source, .. } => is_exhausted(source),
+        }
     }
 }
 

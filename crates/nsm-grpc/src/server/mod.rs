@@ -2,11 +2,9 @@
 
 mod connection;
 mod edge;
-mod reserve;
 mod routes;
 
 use std::fmt;
-use std::io;
 use std::pin::pin;
 
 use nsm_chain::{BoxNetworkService, ErrorChain};
@@ -14,10 +12,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 
-use rustix::io::Errno;
-
+use crate::reserve::{Reserve, is_exhausted};
 use crate::{Address, Listener};
-use reserve::Reserve;
 use routes::Routes;
 
 /// How long the server waits after a connection could not be taken: at first, and at most. It is
@@ -186,12 +182,6 @@ impl Server {
         connections.shutdown().await;
         tracing::info!(%address, "stopped");
     }
-}
-
-/// Whether a process, or the machine, has too many files open (accept(2)).
-fn is_exhausted(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn say_whether(is_full: bool, address: &Address) {
