@@ -1,8 +1,7 @@
 //! Peers that say what makes no sense, or nothing, or go in the middle: each is told precisely what
 //! is wrong, nothing is left of it, and others are served.
 
-use crate::bad_calls::{Bad, Others, bad_everywhere, changed};
-use crate::trials;
+use super::bad_calls::{Bad, Others, bad_everywhere, changed};
 use e2e::{
     Mesh, Process, RawPeer, Sent, assert_status, first_request, free_addresses, until, while_served,
 };
@@ -74,61 +73,56 @@ fn served_and_closed(socket: &std::path::Path, pod: &Netns) {
     assert_status("a close", &closed, Code::Ok, "");
 }
 
-fn a_forwarder_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it() {
-    let mesh = Mesh::new(2, 1);
+/// Each of these is refused by the forwarder or the endpoint, over a connection of its own and again
+/// over one that goes on, while another client is served.
+fn each_is_refused(mesh: &Mesh, by: &str, bad: &[Bad<'_>]) {
     let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
     let good = mesh.client(0, &[]);
     good.until_it_stands(1);
-    let (pod, socket) = (&mesh.pods[1], mesh.socket("forwarder"));
+    let (pod, socket) = (&mesh.pods[1], mesh.socket(by));
     served_and_closed(&socket, pod);
-    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
-    let others = Others::new(&mesh);
+    let before = Before::of(mesh, &[&nse, &forwarder, &good]);
 
-    while_served(&mesh, 0, 0, || {
-        for bad in bad_everywhere(pod).into_iter().chain(others.bad(pod)) {
-            // One connection for each, and one that goes on to serve.
+    while_served(mesh, 0, 0, || {
+        for bad in bad {
             let peer = RawPeer::connect(&socket);
             bad.is_refused(&peer);
             bad.is_refused(&peer);
         }
     });
 
-    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
+    before.is_again(mesh, 1, &[&nse, &forwarder, &good]);
     served_and_closed(&socket, pod);
     assert_eq!(good.stop(), Some(0));
     mesh.is_clean();
 }
 
+fn a_forwarder_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it() {
+    let mesh = Mesh::new(2, 1);
+    let (pod, others) = (&mesh.pods[1], Others::new(&mesh));
+
+    let mut bad = bad_everywhere(pod);
+    bad.extend(others.bad(pod));
+
+    each_is_refused(&mesh, "forwarder", &bad);
+}
+
 fn an_endpoint_tells_each_bad_peer_what_is_wrong_and_keeps_nothing_of_it() {
     let mesh = Mesh::new(2, 1);
-    let (nse, forwarder) = (mesh.endpoint(0, &[SMALL_POOL]), mesh.forwarder(&[]));
-    let good = mesh.client(0, &[]);
-    good.until_it_stands(1);
-    let (pod, socket) = (&mesh.pods[1], mesh.socket("nse-0"));
-    served_and_closed(&socket, pod);
-    let before = Before::of(&mesh, &[&nse, &forwarder, &good]);
+    let pod = &mesh.pods[1];
     let payload = changed(pod, |request| {
         "IP".clone_into(&mut request.connection.as_mut().unwrap().payload);
     });
-    let payload = Bad::new(
+
+    let mut bad = bad_everywhere(pod);
+    bad.push(Bad::new(
         "payload",
         payload.with(pod),
         Code::InvalidArgument,
         "payload \"IP\" is not carried here",
-    );
+    ));
 
-    while_served(&mesh, 0, 0, || {
-        for bad in bad_everywhere(pod).into_iter().chain([payload]) {
-            let peer = RawPeer::connect(&socket);
-            bad.is_refused(&peer);
-            bad.is_refused(&peer);
-        }
-    });
-
-    before.is_again(&mesh, 1, &[&nse, &forwarder, &good]);
-    served_and_closed(&socket, pod);
-    assert_eq!(good.stop(), Some(0));
-    mesh.is_clean();
+    each_is_refused(&mesh, "nse-0", &bad);
 }
 
 fn a_forwarder_takes_what_is_named_and_closes_what_came_beside_it() {

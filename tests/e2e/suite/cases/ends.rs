@@ -1,6 +1,5 @@
 //! Programs that end in order.
 
-use crate::trials;
 use e2e::{Descriptor, Mesh};
 use libtest_mimic::Trial;
 

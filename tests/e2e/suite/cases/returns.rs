@@ -1,6 +1,5 @@
 //! An endpoint that was killed has forgotten who has which address; its clients have not.
 
-use crate::trials;
 use e2e::{Mesh, Process, Standing};
 use libtest_mimic::Trial;
 use nix::sys::signal::Signal;

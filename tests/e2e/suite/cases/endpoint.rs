@@ -1,6 +1,5 @@
 //! What an endpoint says of its policy file, and what becomes of its end of a connection.
 
-use crate::trials;
 use e2e::{Caller, Mesh, Process, until};
 use libtest_mimic::Trial;
 use nsm_netlink::{Namespace, Netns};

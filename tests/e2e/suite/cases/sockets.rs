@@ -1,6 +1,5 @@
 //! The files of the programs' sockets: replaced, refused, removed, and nothing else of anybody's.
 
-use crate::trials;
 use e2e::{
     Caller, GatedEndpoint, Mesh, Process, RawPeer, Sent, Way, assert_status, first_request, until,
     while_served,

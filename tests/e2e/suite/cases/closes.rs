@@ -1,6 +1,5 @@
 //! Closes that fail behind the forwarder, and closes of what it does not remember.
 
-use crate::trials;
 use e2e::{Caller, GatedEndpoint, Mesh, Process, Way, free_addresses, until};
 use libtest_mimic::Trial;
 use nix::sys::signal::Signal;

@@ -1,7 +1,6 @@
 //! Where a program may be told to listen, and what is there.
 
-use crate::sockets::{refuses, until_it_answers};
-use crate::trials;
+use super::sockets::{refuses, until_it_answers};
 use e2e::{Mesh, Process};
 use libtest_mimic::Trial;
 use std::fs;

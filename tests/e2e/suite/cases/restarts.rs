@@ -1,6 +1,5 @@
 //! Restarts of everybody, again and again: nothing gathers.
 
-use crate::trials;
 use e2e::{Mesh, Process};
 use fastrand::Rng;
 use libtest_mimic::Trial;

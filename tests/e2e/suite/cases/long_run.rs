@@ -1,6 +1,5 @@
 //! What a process holds after a long time: no more than at its beginning.
 
-use crate::trials;
 use e2e::{Caller, Mesh, Process, until};
 use libtest_mimic::Trial;
 

@@ -1,6 +1,5 @@
 //! A forwarder that dies, or is too slow, between an endpoint's answer and its client.
 
-use crate::trials;
 use e2e::{Caller, GatedEndpoint, Mesh, Way, free_addresses, until};
 use fastrand::Rng;
 use libtest_mimic::Trial;

@@ -1,6 +1,5 @@
 //! A client that returns under the same ids and wants something else than before.
 
-use crate::trials;
 use e2e::{Mesh, Process, Standing, free_addresses};
 use libtest_mimic::Trial;
 

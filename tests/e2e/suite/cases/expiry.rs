@@ -1,6 +1,5 @@
 //! Clients that are gone without a close: what they had ends with their tokens.
 
-use crate::trials;
 use e2e::{GatedEndpoint, Mesh, free_addresses, until};
 use libtest_mimic::Trial;
 use std::time::{Duration, Instant};

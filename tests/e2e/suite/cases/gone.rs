@@ -1,6 +1,5 @@
 //! Pods that are deleted while their connections stand.
 
-use crate::trials;
 use e2e::{Caller, Mesh, Process, until};
 use libtest_mimic::Trial;
 use nix::unistd::dup2;

@@ -1,6 +1,5 @@
 //! Wall clocks that are set back and forward while connections stand.
 
-use crate::trials;
 use e2e::{Clock, Mesh, Process, last_stamp_is_off, until, while_served};
 use libtest_mimic::Trial;
 use nsm_netlink::Netns;

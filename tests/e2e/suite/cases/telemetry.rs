@@ -1,6 +1,5 @@
 //! What a collector of OpenTelemetry gets of the programs, and what one that is away does to them.
 
-use crate::trials;
 use e2e::{Caller, Mesh, Process};
 use libtest_mimic::Trial;
 use nsm_netlink::Netns;

@@ -1,7 +1,6 @@
 //! Descriptors of the programs: none passes on to another program, and without any left what stands
 //! is served.
 
-use crate::trials;
 use e2e::{
     Caller, Mesh, Process, RawPeer, Sent, assert_status, first_request, until, while_served,
 };

@@ -1,6 +1,5 @@
 //! Programs that end in their time, whoever is connected and does not let go.
 
-use crate::trials;
 use e2e::{Mesh, Process};
 use libtest_mimic::Trial;
 use nix::sys::signal::Signal::{SIGSTOP, SIGTERM};

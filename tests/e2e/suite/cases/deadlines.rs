@@ -1,6 +1,5 @@
 //! The time that a client gives a call, as the endpoint sees it behind a forwarder.
 
-use crate::trials;
 use e2e::{Caller, Mesh, RawPeer, Sent, assert_status, first_request, until};
 use libtest_mimic::Trial;
 use nsm_chain::{BoxNetworkService, Call, End, ErrorKind, NetworkService};
