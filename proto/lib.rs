@@ -3,7 +3,8 @@
 //! Each protobuf package is a module of the same name, generated from the definitions in this
 //! folder. They are wire compatible with the mesh's Go components: packages, numbers, types and
 //! so the gRPC paths are equal. The views are methods on the messages, plus [`ConnectionId`],
-//! [`InterfaceName`] and [`mechanism`], and they hold for any message that a peer may send: every part can be absent.
+//! [`InterfaceName`] and [`mechanism`], and they hold for any message that a peer may send: every
+//! part can be absent.
 //!
 //! Maps are sorted, so equal messages have equal bytes. A field that a newer peer knows and this
 //! crate does not is dropped when a message is decoded.

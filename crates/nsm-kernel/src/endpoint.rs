@@ -20,8 +20,8 @@ pub struct Endpoint {
 ///
 /// What comes back up a chain is a connection, without extensions, and the endpoint's mechanism is
 /// not the client's. So whoever sees the endpoint's answer as it came puts down here where its end
-/// goes: [`ReceivedNetnsLayer`](crate::ReceivedNetnsLayer). The extensions have to be carried over from the
-/// server chain to the client chain.
+/// goes: [`ReceivedNetnsLayer`](crate::ReceivedNetnsLayer). The extensions have to be carried over
+/// from the server chain to the client chain.
 #[derive(Clone, Default)]
 pub struct EndpointSlot(Arc<Mutex<Option<Endpoint>>>);
 
