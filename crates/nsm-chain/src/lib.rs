@@ -65,6 +65,7 @@ mod clock;
 mod deadline;
 mod error;
 pub mod metadata;
+pub mod monitor;
 pub mod refresh;
 mod service;
 #[cfg(feature = "test-util")]
@@ -81,6 +82,7 @@ pub use clock::now;
 pub use deadline::{Deadline, DeadlineLayer};
 pub use error::{BoxError, Error, ErrorChain, ErrorKind};
 pub use metadata::MetadataLayer;
+pub use monitor::{Monitor, MonitorLayer, RelayLayer};
 pub use refresh::RefreshLayer;
 pub use service::{BoxFuture, BoxNetworkService, End, NetworkService, Side, take_ready};
 pub use timeout::TimeoutLayer;

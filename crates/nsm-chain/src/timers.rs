@@ -93,9 +93,14 @@ pub(crate) struct BackOff {
 impl BackOff {
     /// From one second up to `longest`.
     pub(crate) fn up_to(longest: Duration) -> Self {
+        Self::between(Duration::from_secs(1), longest)
+    }
+
+    /// From `first` up to `longest`.
+    pub(crate) fn between(first: Duration, longest: Duration) -> Self {
         Self {
-            next: Duration::from_secs(1),
-            longest: longest.max(Duration::from_secs(1)),
+            next: first,
+            longest: longest.max(first),
         }
     }
 
