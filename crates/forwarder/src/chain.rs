@@ -12,7 +12,7 @@ use nsm_chain::{
     BeginLayer, BoxNetworkService, DeadlineLayer, Elements, MetadataLayer, Side, TimeoutLayer,
     TokenLayer, TraceLayer, UpdatePathLayer,
 };
-use nsm_grpc::{Connect, ReceivedFd, RecvFdLayer};
+use nsm_grpc::{Connect, ReceivedFd, RecvFdLayer, Transports};
 use nsm_kernel::{KernelLayer, ReceivedNetnsLayer};
 use nsm_netlink::{Namespace, Netns};
 use nsm_policyroute::{PolicyRouteLayer, ReceivedNamespace};
@@ -55,6 +55,7 @@ impl Forwarder {
         });
         let kernel = nsm_kernel::Config::new(config.route_protocol);
         let kernel = KernelLayer::new(kernel).map_err(Error::Kernel)?;
+        let transports = Transports::new(config.dial_timeout.get());
         let map = StaticMap::new(config.endpoints.clone().into_inner());
 
         let chain = ServiceBuilder::new()
@@ -122,7 +123,7 @@ impl Forwarder {
             .client("connect", TraceContextLayer::new(Side::Client))
             // One transport for each endpoint. Our own name is in the path already, and no namespace
             // of ours goes out, so that a client chain has no more than this.
-            .service(Connect::by_next_hop(config.dial_timeout.get()));
+            .service(Connect::by_next_hop(transports));
         Ok(Self { chain, standing })
     }
 }

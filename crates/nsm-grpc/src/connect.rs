@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Uri;
@@ -11,16 +10,15 @@ use nsm_api::networkservice::network_service_client::NetworkServiceClient;
 use nsm_chain::{BoxFuture, Call, Error, ErrorChain, ErrorKind, Operation};
 use prost::Message;
 use thiserror::Error;
-use tokio::time::{Duration, Instant, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 use tower::Service;
 
 use crate::fd::{Carrier, Outgoing};
-use crate::next_hop::NextHops;
 use crate::status::{Refused, presentable};
-use crate::transport::{Busy, Link, Patience, WireError};
-use crate::{Address, NextHop, Peer, Transport, header, patience};
+use crate::transport::{Busy, Link, WireError};
+use crate::{Address, NextHop, Patience, Peer, Transport, Transports, header, patience};
 
 const ELEMENT: &str = "connect";
 
@@ -32,7 +30,9 @@ const ELEMENT: &str = "connect";
 ///
 /// A call waits for a transport that is down, and is answered with
 /// [`Unavailable`](ErrorKind::Unavailable) a little before its deadline, with the reason of the
-/// last attempt ([`without_waiting`](Self::without_waiting) for one that does not wait). A call
+/// last attempt. One that does not wait fails as [`Patience::FailFast`] says: all of them after
+/// [`without_waiting`](Self::without_waiting), or one with a [`Patience`] of its own in its
+/// extensions. A call
 /// that the next hop has certainly not begun with, because it stops or its connection had ended,
 /// is sent again over the next connection, descriptors included. One that it may have begun with
 /// is not.
@@ -53,7 +53,7 @@ pub struct Connect {
 #[derive(Clone)]
 enum To {
     One(Transport),
-    NextHop(Arc<NextHops>),
+    NextHop(Transports),
 }
 
 impl Connect {
@@ -62,11 +62,9 @@ impl Connect {
         Self::new(To::One(transport))
     }
 
-    /// Calls the [`NextHop`] that is in the call's extensions. There is one transport for each
-    /// address; its connection is closed after five minutes without a call. `dial_timeout` is the
-    /// time for one attempt to connect.
-    pub fn by_next_hop(dial_timeout: Duration) -> Self {
-        Self::new(To::NextHop(Arc::new(NextHops::new(dial_timeout))))
+    /// Calls the [`NextHop`] that is in the call's extensions, over the transport to its address.
+    pub fn by_next_hop(transports: Transports) -> Self {
+        Self::new(To::NextHop(transports))
     }
 
     fn new(to: To) -> Self {
@@ -77,8 +75,7 @@ impl Connect {
         }
     }
 
-    /// Does not wait for a transport that is down: a call fails with the attempt to connect that is
-    /// under way, or at once where the last one has failed.
+    /// Does not wait for a transport that is down, unless a call says otherwise.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
         self.patience = Patience::FailFast;
@@ -95,10 +92,10 @@ impl Connect {
     fn transport(&self, call: &Call) -> Result<(Transport, Busy), Error> {
         match &self.to {
             To::One(transport) => Ok((transport.clone(), transport.busy())),
-            To::NextHop(hops) => {
+            To::NextHop(transports) => {
                 let hop = call.extensions.get::<NextHop>();
                 let hop = hop.ok_or_else(|| Error::new(ErrorKind::Internal, ELEMENT, NoNextHop))?;
-                Ok(hops.transport(hop))
+                Ok(transports.transport(hop))
             }
         }
     }
@@ -108,10 +105,11 @@ impl Connect {
         let outgoing = call.extensions.get::<Outgoing>();
         let carrier = call.extensions.get::<Carrier>();
         let until = patience::until(call.deadline);
+        let patience = call.extensions.get().copied().unwrap_or(self.patience);
         let mut tried = 0;
         loop {
             let link = transport
-                .link(tried, until, self.patience)
+                .link(tried, until, patience)
                 .await
                 .map_err(|away| Error::new(ErrorKind::Unavailable, ELEMENT, away))?;
             let peer = link.peer();
@@ -290,7 +288,7 @@ impl fmt::Debug for Connect {
         let mut debug = f.debug_struct("Connect");
         match &self.to {
             To::One(transport) => debug.field("to", transport),
-            To::NextHop(hops) => debug.field("by_next_hop", hops),
+            To::NextHop(transports) => debug.field("by_next_hop", transports),
         };
         debug.field("patience", &self.patience).finish()
     }

@@ -35,22 +35,22 @@ mod connect;
 pub mod fd;
 mod header;
 mod listener;
-mod next_hop;
 mod patience;
 mod reserve;
 mod server;
 mod socket;
 pub mod status;
 mod transport;
+mod transports;
 mod url_path;
 
 pub use address::{Address, AddressError};
 pub use connect::Connect;
 pub use fd::{Inode, Peer, ReceivedFd, RecvFdLayer, SendFdLayer};
 pub use listener::{ListenError, Listener, SocketFileError};
-pub use next_hop::NextHop;
 pub use server::Server;
-pub use transport::{Connected, DialError, Transport, Unreachable};
+pub use transport::{Connected, DialError, Patience, Transport, Unreachable};
+pub use transports::{NextHop, Transports};
 
 /// How large a message may be, in bytes, if nothing else is said: what gRPC's libraries take.
 const MESSAGE_LIMIT: usize = 4 << 20;

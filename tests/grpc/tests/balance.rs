@@ -10,7 +10,7 @@ use grpc_suite::{Folder, PLENTY, Serving, call, client, close, connection, reque
 use nsm_api::connection::{Connection, Mechanism};
 use nsm_api::mechanism::NETNS_URL;
 use nsm_chain::{BeginLayer, Call, Error, MetadataLayer, Operation, Side};
-use nsm_grpc::{Address, Connect, NextHop, RecvFdLayer, SendFdLayer};
+use nsm_grpc::{Address, Connect, NextHop, RecvFdLayer, SendFdLayer, Transports};
 use tokio::time::{Duration, Instant};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
@@ -62,7 +62,9 @@ async fn forwarder(folder: &Folder, next: &Address) -> Serving {
         .layer(MetadataLayer::new(Side::Client))
         .layer(RecvFdLayer::client())
         .layer(SendFdLayer::client())
-        .service(Connect::by_next_hop(Duration::from_secs(1)));
+        .service(Connect::by_next_hop(Transports::new(Duration::from_secs(
+            1,
+        ))));
     let turn = service_fn(move |call: Call| {
         let mechanism = call.connection().mechanism.clone();
         let mut below = match call.operation {

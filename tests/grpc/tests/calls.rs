@@ -14,7 +14,7 @@ use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::test_util::{FailOn, Fault, Recorder, echo};
 use nsm_chain::{BoxNetworkService, Call, Error, ErrorKind};
 use nsm_grpc::status::Refused;
-use nsm_grpc::{Address, Connect, NextHop, Server};
+use nsm_grpc::{Address, Connect, NextHop, Patience, Server, Transports};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::{Duration, Instant};
@@ -190,7 +190,7 @@ async fn a_message_that_is_too_large_is_refused_either_way_and_the_connection_st
 #[tokio::test]
 async fn a_call_without_a_next_hop_is_an_error_and_one_with_it_arrives() {
     let folder = Folder::new();
-    let client = Connect::by_next_hop(Duration::from_secs(1));
+    let client = Connect::by_next_hop(Transports::new(Duration::from_secs(1)));
     let (one, at_one) = recorded(&folder.socket("1")).await;
     let (two, at_two) = recorded(&folder.socket("2")).await;
 
@@ -208,6 +208,32 @@ async fn a_call_without_a_next_hop_is_an_error_and_one_with_it_arrives() {
     assert_eq!(at_one.calls().len(), 2);
     assert_eq!(at_two.last().connection().id, "b");
     assert_eq!(nowhere.kind(), ErrorKind::Internal);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_says_so_does_not_wait_for_its_next_hop_while_others_do() {
+    let folder = Folder::new();
+    let client = Connect::by_next_hop(Transports::new(Duration::from_secs(1)));
+    let nobody = folder.socket("nobody");
+    let asked = |patience: Option<Patience>| {
+        let mut asked = request(connection("a"));
+        asked.deadline = Some(Instant::now() + Duration::from_secs(10));
+        asked.extensions.insert(NextHop(nobody.clone()));
+        if let Some(patience) = patience {
+            asked.extensions.insert(patience);
+        }
+        asked
+    };
+    let start = Instant::now();
+
+    let at_once = call(&client, asked(Some(Patience::FailFast))).await;
+    let until_then = start.elapsed();
+    let in_the_end = call(&client, asked(None)).await;
+
+    assert_eq!(at_once.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(until_then < Duration::from_secs(1), "{until_then:?}");
+    assert_eq!(in_the_end.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() > Duration::from_secs(9));
 }
 
 /// Posts bytes as a peer would that is not made of this crate, and gives status and message.

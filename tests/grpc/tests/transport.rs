@@ -14,7 +14,7 @@ use grpc_suite::{
 use nsm_api::connection::Connection;
 use nsm_chain::test_util::{Recorder, echo};
 use nsm_chain::{BoxNetworkService, Call, End, Error, ErrorKind};
-use nsm_grpc::{Connect, Connected, NextHop, Server};
+use nsm_grpc::{Connect, Connected, NextHop, Server, Transports};
 use tokio::net::UnixListener;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep, timeout};
@@ -353,7 +353,7 @@ async fn a_connection_that_nobody_uses_is_closed_and_made_again_when_it_is_neede
     let folder = Folder::new();
     let seen = Recorder::new();
     let serving = Serving::chain(&folder.socket("s"), seen.layer(echo())).await;
-    let client = Connect::by_next_hop(Duration::from_secs(1));
+    let client = Connect::by_next_hop(Transports::new(Duration::from_secs(1)));
     let call_it = || {
         let mut asked = request(connection("a"));
         asked.extensions.insert(NextHop(serving.address.clone()));

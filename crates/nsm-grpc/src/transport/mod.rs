@@ -102,8 +102,8 @@ pub struct Unreachable {
 
 /// Whether a call waits for a transport that is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Until its time is over, however many attempts fail.
+pub enum Patience {
+    /// Until its time is over, however many attempts to connect fail.
     WaitForReady,
     /// Until the attempt under way has failed, or not at all where the last one has.
     FailFast,

@@ -6,7 +6,7 @@ use grpc_suite::{Folder, Serving, call, connection, request, within};
 use nsm_chain::metadata::Store;
 use nsm_chain::test_util::Recorder;
 use nsm_chain::{BoxNetworkService, Call, End, Error, ErrorKind, MetadataLayer, Side};
-use nsm_grpc::{Connect, Inode, NextHop, ReceivedFd, RecvFdLayer, SendFdLayer};
+use nsm_grpc::{Connect, Inode, NextHop, ReceivedFd, RecvFdLayer, SendFdLayer, Transports};
 use tokio::time::Duration;
 use tower::{Layer, ServiceBuilder, service_fn};
 
@@ -38,7 +38,9 @@ pub fn forwarding(address: &nsm_grpc::Address, seen: &Recorder) -> BoxNetworkSer
             call.extensions.insert(next.clone());
             call
         })
-        .service(Connect::by_next_hop(Duration::from_secs(1)));
+        .service(Connect::by_next_hop(Transports::new(Duration::from_secs(
+            1,
+        ))));
     BoxNetworkService::new(chain)
 }
 
