@@ -113,6 +113,12 @@ impl Operation {
 pub struct TimeBudget(Option<Duration>);
 
 impl TimeBudget {
+    /// The same, or the limit where that is less.
+    #[must_use]
+    pub fn at_most(self, limit: Option<Duration>) -> Self {
+        Self(self.0.into_iter().chain(limit).min())
+    }
+
     /// The deadline of a call that starts now. No deadline where the first call had none.
     pub fn deadline(self) -> Option<Instant> {
         self.0.map(|duration| Instant::now() + duration)

@@ -14,7 +14,6 @@
 //! quarter of the time that there was, until it succeeds, or the connection is closed. A request of
 //! a caller starts the time anew.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -25,7 +24,7 @@ use tower::{Layer, Service};
 use tracing::warn;
 
 use crate::begin::Events;
-use crate::timers::{BackOff, Timers, time_until};
+use crate::timers::{BackOff, Timers, chance, time_until};
 use crate::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
 
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -168,11 +167,4 @@ impl Schedule {
             sleep(pause).await;
         }
     }
-}
-
-/// A number from 0 to 1.
-fn chance() -> f64 {
-    // The keys of each of these are new, so its hash of nothing is a random number.
-    let random = RandomState::new().hash_one(());
-    f64::from((random >> 32) as u32) / f64::from(u32::MAX)
 }

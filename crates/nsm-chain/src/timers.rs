@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -81,6 +82,13 @@ impl fmt::Debug for Timers {
 pub(crate) fn time_until(stamp: &Timestamp) -> Option<Duration> {
     let moment = SystemTime::try_from(*stamp).ok()?;
     Some(moment.duration_since(now()).unwrap_or_default())
+}
+
+/// A number from 0 to 1.
+pub(crate) fn chance() -> f64 {
+    // The keys of each of these are new, so its hash of nothing is a random number.
+    let random = RandomState::new().hash_one(());
+    f64::from((random >> 32) as u32) / f64::from(u32::MAX)
 }
 
 /// The pause after a failure, twice as long after each.

@@ -10,6 +10,12 @@ use tower::{Layer, Service};
 
 use crate::{BoxFuture, Call, Error, NetworkService, Operation, take_ready};
 
+/// In the extensions of a close that is not the end of the connection: what stands makes place for
+/// something else, or what a request had made is undone. Who works on the connection by events goes
+/// on.
+#[derive(Clone, Copy, Debug)]
+pub struct Interim;
+
 /// A place that a request and the close that undoes it have in common.
 ///
 /// An element below that fails takes the answer from further below with it, and elements forget

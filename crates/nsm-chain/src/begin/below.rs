@@ -4,7 +4,7 @@ use nsm_api::connection::Connection;
 use tower::ServiceExt;
 use tracing::Instrument;
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Interim};
 use super::events::Events;
 use crate::{Call, Error, ErrorKind, NetworkService, Operation, TimeBudget};
 
@@ -54,6 +54,7 @@ impl<S: NetworkService> Below<S> {
         };
         attempt.complete(close.connection_mut());
         close.deadline = budget.deadline();
+        close.extensions.insert(Interim);
         match self.call(close).await {
             Ok(_) => Err(error),
             Err(close) => {

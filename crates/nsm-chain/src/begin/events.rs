@@ -6,6 +6,7 @@ use nsm_api::ConnectionId;
 use nsm_api::connection::Connection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Duration;
 use tracing::info_span;
 
 use super::queue::{Event, Job, QueueFull, Queues};
@@ -79,12 +80,24 @@ impl Events {
     /// [`ResourceExhausted`](crate::ErrorKind::ResourceExhausted) if the queue is full. The
     /// connection stays as it was.
     pub async fn request(&self) -> Result<Outcome, Error> {
-        self.happen(Event::Request, "request").await
+        self.happen(Event::Request { within: None }, "request")
+            .await
+    }
+
+    /// The same in no more time than that: whoever tries again and again lets others, such as a close,
+    /// have their turn in between.
+    ///
+    /// # Errors
+    ///
+    /// As for [`request`](Self::request).
+    pub async fn request_within(&self, limit: Duration) -> Result<Outcome, Error> {
+        let within = Some(limit);
+        self.happen(Event::Request { within }, "request").await
     }
 
     /// Closes the connection downstream, and asks for it again with another endpoint.
     ///
-    /// If this fails, what it had made is closed, and only a further `reselect`, or a request of
+    /// The close takes two seconds at most. If the request fails, what it had made is closed, and only a further `reselect`, or a request of
     /// a caller, brings the connection back. On a [`Server`](crate::Side::Server) side, where the
     /// choice is the caller's, it is [`request`](Self::request).
     ///
@@ -92,7 +105,18 @@ impl Events {
     ///
     /// As for [`request`](Self::request). An error of the close is logged only.
     pub async fn reselect(&self) -> Result<Outcome, Error> {
-        self.happen(Event::Reselect, "reselect").await
+        self.happen(Event::Reselect { within: None }, "reselect")
+            .await
+    }
+
+    /// The same in no more time than that for each, the close and the request.
+    ///
+    /// # Errors
+    ///
+    /// As for [`reselect`](Self::reselect).
+    pub async fn reselect_within(&self, limit: Duration) -> Result<Outcome, Error> {
+        let within = Some(limit);
+        self.happen(Event::Reselect { within }, "reselect").await
     }
 
     /// Closes the connection.

@@ -3,11 +3,16 @@
 use http::{Extensions, HeaderMap};
 use nsm_api::connection::{Connection, State};
 use nsm_api::networkservice::NetworkServiceRequest;
+use tokio::time::Duration;
 use tracing::{debug, info, warn};
 
+use super::attempt::Interim;
 use super::below::{Below, OnFailure};
 use super::merge::merge;
 use crate::{Call, Error, NetworkService, Operation, TimeBudget};
+
+/// How long what stands may take to go, on the way to something else that somebody waits for.
+const LET_GO: Duration = Duration::from_secs(2);
 
 /// What is known of a connection from the requests that succeeded.
 pub(super) struct Memory {
@@ -87,13 +92,15 @@ impl Memory {
         }
     }
 
-    /// Asks again for what is known.
+    /// Asks again for what is known, in no more time than that.
     pub(super) async fn ask_again<S: NetworkService>(
         &mut self,
         below: &Below<S>,
+        within: Option<Duration>,
     ) -> Result<Connection, Error> {
-        let call = self.context.call(Operation::Request(self.request.clone()));
-        let budget = self.context.budget;
+        let budget = self.context.budget.at_most(within);
+        let mut call = self.context.call(Operation::Request(self.request.clone()));
+        call.deadline = budget.deadline();
 
         let mut connection = below.request(call, budget, self.on_failure()).await?;
 
@@ -116,9 +123,13 @@ impl Memory {
 
     /// Closes what stands, on the way to something else.
     pub(super) async fn let_go<S: NetworkService>(&mut self, below: &Below<S>) {
-        if self.stands
-            && let Err(error) = self.close(below).await
-        {
+        if !std::mem::take(&mut self.stands) {
+            return;
+        }
+        let mut close = self.context.call(Operation::Close(self.connection()));
+        close.deadline = self.context.budget.at_most(Some(LET_GO)).deadline();
+        close.extensions.insert(Interim);
+        if let Err(error) = below.call(close).await {
             warn!(error = %error.report(), "the connection could not be closed and is left");
         }
     }

@@ -48,7 +48,7 @@ use tower::{Layer, Service, ServiceExt};
 use tracing::Span;
 
 pub(crate) use attempt::Attempt;
-pub use attempt::{AnswerLayer, Answered};
+pub use attempt::{AnswerLayer, Answered, Interim};
 pub use events::{Events, Outcome};
 use queue::{Job, Queues};
 use worker::Worker;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nsm_api::ConnectionId;
 use nsm_api::connection::Connection;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Duration;
 use tracing::Span;
 
 use crate::{Call, Error, ErrorKind, TimeBudget};
@@ -28,8 +29,8 @@ pub(super) enum Job {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    Request,
-    Reselect,
+    Request { within: Option<Duration> },
+    Reselect { within: Option<Duration> },
     Close,
     Forget,
 }

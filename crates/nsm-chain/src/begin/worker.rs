@@ -154,7 +154,7 @@ impl<S: NetworkService> Worker<S> {
         let Some(memory) = &mut self.memory else {
             return Ok(None);
         };
-        match event {
+        let within = match event {
             Event::Close => {
                 let closed = memory.close(&self.below).await?;
                 self.memory = None;
@@ -167,22 +167,25 @@ impl<S: NetworkService> Worker<S> {
                 }
                 return Ok(None);
             }
-            Event::Reselect if self.settings.side == Side::Client => {
+            Event::Reselect { within } if self.settings.side == Side::Client => {
                 memory.let_go(&self.below).await;
                 memory.change(&*self.settings.reselect);
+                within
             }
-            Event::Request | Event::Reselect if memory.stands() => {}
-            Event::Request | Event::Reselect => return Ok(None),
-        }
-        memory.ask_again(&self.below).await.map(Some)
+            Event::Request { within } | Event::Reselect { within } if memory.stands() => within,
+            Event::Request { .. } | Event::Reselect { .. } => return Ok(None),
+        };
+        memory.ask_again(&self.below, within).await.map(Some)
     }
 }
 
 /// Whether a request that is new here is not new elsewhere: hops behind us know the connection
 /// already, or its mechanism is chosen. This process has been restarted then, or the one before
-/// was replaced by it, and what stands must go on to stand.
+/// was replaced by it, and what stands must go on to stand. What is to be selected anew has been
+/// given up.
 fn stands_elsewhere(connection: &Connection) -> bool {
-    connection.next_segment().is_some() || connection.mechanism.is_some()
+    connection.state() != State::ReselectRequested
+        && (connection.next_segment().is_some() || connection.mechanism.is_some())
 }
 
 /// Whether a close that failed so may be well with more time. On a server side `timeout` tries

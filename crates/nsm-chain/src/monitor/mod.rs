@@ -20,7 +20,7 @@
 //! A refresh that fails is no event: what stands, stands. When it failed because the hop behind is
 //! gone, the relay says so.
 
-mod heard;
+pub(crate) mod heard;
 mod hub;
 mod layer;
 mod relay;

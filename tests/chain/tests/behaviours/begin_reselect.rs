@@ -44,7 +44,7 @@ async fn a_reselect_closes_what_stands_and_asks_for_another_endpoint() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reselect_asks_even_if_the_close_fails_and_both_have_the_full_time() {
+async fn a_reselect_asks_with_the_full_time_even_if_the_close_fails_which_has_two_seconds() {
     let inner = ServiceBuilder::new()
         .layer(FailOn::close(1).with(Fault::Delay(3 * SECOND)))
         .layer(FailOn::close(1).with(Fault::Error(ErrorKind::DeadlineExceeded)))
@@ -59,8 +59,41 @@ async fn a_reselect_asks_even_if_the_close_fails_and_both_have_the_full_time() {
 
     let calls = begun.below.calls();
     assert_eq!(begun.below.operations(), ["request", "close", "request"]);
-    assert_eq!(calls[1].deadline, Some(start + 3 * SECOND));
+    assert_eq!(calls[1].deadline, Some(start + 2 * SECOND));
     assert_eq!(calls[2].deadline, Some(start + 6 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_may_be_given_less_time_and_never_more() {
+    let begun = Begun::new(Side::Client, echo());
+    let mut call = request(selected());
+    call.deadline = Some(Instant::now() + 3 * SECOND);
+    send(&begun.chain, call).await.unwrap();
+    for (limit, given) in [(SECOND, SECOND), (9 * SECOND, 3 * SECOND)] {
+        begun.events().request_within(limit).await.unwrap();
+        assert_eq!(begun.below.last().deadline, Some(Instant::now() + given));
+
+        begun.events().reselect_within(limit).await.unwrap();
+        assert_eq!(begun.below.last().deadline, Some(Instant::now() + given));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_request_for_another_endpoint_has_made_is_undone_when_it_fails() {
+    let inner = ServiceBuilder::new()
+        .layer(FailOn::request(1))
+        .service(echo());
+    let begun = Begun::new(Side::Server, inner);
+    // It goes on behind us, and has been given up.
+    let path = chain_suite::path(0, &[("us", "c"), ("nse", "far")]);
+    let given_up = Connection {
+        path: Some(path),
+        ..unselected()
+    };
+
+    begun.request(given_up).await.unwrap_err();
+
+    assert_eq!(begun.below.operations(), ["request", "close"]);
 }
 
 #[tokio::test(start_paused = true)]

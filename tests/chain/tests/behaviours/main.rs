@@ -7,6 +7,7 @@ mod begin_memory;
 mod begin_reselect;
 mod begin_turns;
 mod deadline;
+mod heal;
 mod hops;
 mod metadata;
 mod refresh;
