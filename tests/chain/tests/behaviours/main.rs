@@ -1,6 +1,7 @@
 //! Behaviours of the chain and its elements. Those of `trace` are a program of their own, for a log
 //! belongs to a whole process.
 
+mod a_day;
 mod begin_events;
 mod begin_failures;
 mod begin_memory;
