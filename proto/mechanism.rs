@@ -19,6 +19,9 @@ pub const INTERFACE_NAME: &str = "name";
 /// Parameter: the client's network namespace, as `file:///proc/<pid>/ns/net` within a process, or
 /// as `inode://<device>/<inode>` on the wire, where the descriptor travels beside the message.
 pub const NETNS_URL: &str = "inodeURL";
+/// Value of [`NETNS_URL`]: the network namespace of the thread that looks, as a path of its process.
+/// `send_fd` makes a descriptor of it.
+pub const OWN_NETNS: &str = "file:///proc/thread-self/ns/net";
 /// Parameter: the VLAN on the interface that carries the connection, in decimal.
 pub const VLAN: &str = "vlan";
 

@@ -1,11 +1,13 @@
 //! The whole client, from top to bottom as a call passes it, each element with its name in traces.
 
+use nsm_api::mechanism::KERNEL;
 use nsm_chain::begin::AnswerLayer;
+use nsm_chain::mechanisms::KernelMechanismLayer;
 use nsm_chain::token::Unsigned;
 use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
-    BeginLayer, BoxNetworkService, DeadlineLayer, Elements, MetadataLayer, RefreshLayer, Side,
-    TokenLayer, TraceLayer, UpdatePathLayer,
+    BeginLayer, BoxNetworkService, ClientInfoLayer, DeadlineLayer, Elements, MechanismsLayer,
+    MetadataLayer, RefreshLayer, Side, TokenLayer, TraceLayer, UpdatePathLayer,
 };
 use nsm_grpc::{Connect, SendFdLayer, Transport};
 use nsm_netlink::{Netns, NetnsError};
@@ -50,9 +52,17 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         .client("refresh", RefreshLayer::new())
         // A new token with each request, until when we stand for the connection.
         .client("token", TokenLayer::new(Side::Client, token))
+        // Where we run, for whoever selects endpoints by that.
+        .client(
+            "clientinfo",
+            ClientInfoLayer::new(config.place.client_info()),
+        )
         // Rules and tables in our own namespace, for the answer's policies, where no forwarder makes
         // them. Below begin, and above the call that brings the answer.
         .option_layer(policies)
+        // An interface in our own namespace, with a name. Below all that does not care what carries
+        // the connection.
+        .client("mechanisms", mechanisms())
         // Sends our namespace as a descriptor, on the very connection that carries the call.
         .client("sendfd", SendFdLayer::client())
         // What the forwarder answered, for the close of a request that fails above.
@@ -61,4 +71,10 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         .client("connect", TraceContextLayer::new(Side::Client))
         // The forwarder.
         .service(Connect::to(transport)))
+}
+
+/// What can carry a connection.
+fn mechanisms() -> MechanismsLayer {
+    let span = ElementLayer::new("kernel", Side::Client);
+    MechanismsLayer::new().with(KERNEL, (span, KernelMechanismLayer::new()))
 }

@@ -1,5 +1,7 @@
 //! What the client can be told.
 
+mod place;
+
 use std::num::NonZeroU8;
 
 use nsm_api::mechanism::KERNEL;
@@ -9,6 +11,8 @@ use nsm_program::settings::{GoDuration, List, ListError, Map, ServiceUrl, Servic
 use nsm_program::settings::{parse_bool, positive};
 use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
 use thiserror::Error;
+
+pub use place::Place;
 
 /// Settings of the mesh's Go client that mean nothing here.
 pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
@@ -88,6 +92,10 @@ pub struct Config {
     /// How long calls take.
     #[command(flatten)]
     pub calls: Calls,
+
+    /// Where this client runs.
+    #[command(flatten)]
+    pub place: Place,
 
     /// Whether this client makes rules and routing tables of the policies, for forwarders that do
     /// not

@@ -1,14 +1,11 @@
 //! What a client asks for at first.
 
 use nsm_api::connection::{Connection, Mechanism};
-use nsm_api::mechanism::{INTERFACE_NAME, NETNS_URL};
+use nsm_api::mechanism::INTERFACE_NAME;
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_program::settings::ServiceUrl;
 
 use crate::Config;
-
-/// The client's own network namespace, as a path of this process. `send_fd` makes a descriptor of it.
-const OWN_NETNS: &str = "file:///proc/thread-self/ns/net";
 
 /// The first request of each connection, in the order of the settings, which gives each its id.
 pub fn first_requests(config: &Config) -> Vec<NetworkServiceRequest> {
@@ -21,7 +18,7 @@ pub fn first_requests(config: &Config) -> Vec<NetworkServiceRequest> {
 fn first_request(config: &Config, index: usize, service: &ServiceUrl) -> NetworkServiceRequest {
     let mut labels = config.labels.clone().into_inner();
     labels.extend(service.labels().clone());
-    let mut mechanism = Mechanism::kernel().with_parameter(NETNS_URL, OWN_NETNS);
+    let mut mechanism = Mechanism::kernel();
     if let Some(name) = service.interface() {
         mechanism = mechanism.with_parameter(INTERFACE_NAME, name.as_str());
     }
@@ -59,13 +56,12 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_of_that_name_is_wanted_in_our_own_namespace() {
-        let requests = requests(&["--network-services=a/nsm-0"]);
+    fn an_interface_is_wanted_of_the_name_that_the_url_has() {
+        let requests = requests(&["--network-services=a/nsm-0,b"]);
 
-        let wanted = Mechanism::kernel()
-            .with_parameter(NETNS_URL, OWN_NETNS)
-            .with_parameter(INTERFACE_NAME, "nsm-0");
+        let wanted = Mechanism::kernel().with_parameter(INTERFACE_NAME, "nsm-0");
         assert_eq!(requests[0].mechanism_preferences, [wanted]);
+        assert_eq!(requests[1].mechanism_preferences, [Mechanism::kernel()]);
     }
 
     #[test]

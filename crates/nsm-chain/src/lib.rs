@@ -61,13 +61,16 @@
 
 pub mod begin;
 mod call;
+pub mod client_info;
 mod clock;
 mod deadline;
 mod error;
 pub mod heal;
+pub mod mechanisms;
 pub mod metadata;
 pub mod monitor;
 pub mod refresh;
+pub mod retry;
 mod service;
 #[cfg(feature = "test-util")]
 pub mod test_util;
@@ -79,13 +82,16 @@ pub mod update_path;
 
 pub use begin::BeginLayer;
 pub use call::{Call, Operation, TimeBudget};
+pub use client_info::{ClientInfo, ClientInfoLayer};
 pub use clock::now;
 pub use deadline::{Deadline, DeadlineLayer};
 pub use error::{BoxError, Error, ErrorChain, ErrorKind};
 pub use heal::HealLayer;
+pub use mechanisms::MechanismsLayer;
 pub use metadata::MetadataLayer;
 pub use monitor::{Monitor, MonitorLayer, RelayLayer};
 pub use refresh::RefreshLayer;
+pub use retry::RetryLayer;
 pub use service::{BoxFuture, BoxNetworkService, End, NetworkService, Side, take_ready};
 pub use timeout::TimeoutLayer;
 pub use token::TokenLayer;

@@ -58,7 +58,7 @@ pub mod services;
 
 pub use ipam::{CidrGroups, CidrGroupsError, IpamLayer, IpamPolicy, UnknownIpamPolicy};
 pub use last_hop::LastHopLayer;
-pub use mechanisms::{MechanismError, MechanismsLayer, NOOP, OWN_NETNS, Offer};
+pub use mechanisms::{MechanismError, MechanismsLayer, NOOP, Offer};
 pub use policies::{Place, Policies, PoliciesLayer, PolicyFileError, PolicyList};
 pub use services::{ServiceError, ServicesLayer};
 

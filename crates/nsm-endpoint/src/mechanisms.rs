@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use nsm_api::connection::{Connection, Mechanism};
-use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL};
+use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL, OWN_NETNS};
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_api::{InterfaceName, InterfaceNameError};
-use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
+use nsm_chain::mechanisms::report_interface;
+use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, Side, take_ready};
 use thiserror::Error as ThisError;
 use tower::{Layer, Service};
 
@@ -23,10 +24,6 @@ const ELEMENT: &str = "mechanisms";
 /// Type of the mechanism that joins the ends by nothing at all: the connection carries names,
 /// policies and what else a context holds, and no packets.
 pub const NOOP: &str = "NOOP";
-
-/// The network namespace of the thread that looks, as a path of this process: what an endpoint
-/// that serves in its own namespace offers.
-pub const OWN_NETNS: &str = "file:///proc/thread-self/ns/net";
 
 /// A mechanism that an endpoint offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,7 +205,12 @@ impl<S: NetworkService> Service<Call> for Mechanisms<S> {
                     .map_err(|error| Error::new(ErrorKind::InvalidArgument, ELEMENT, error))?;
                 call.connection_mut().mechanism = Some(mechanism);
             }
-            inner.call(call).await
+            let is_request = matches!(call.operation, Operation::Request(_));
+            let mut connection = inner.call(call).await?;
+            if is_request {
+                report_interface(&mut connection, Side::Server);
+            }
+            Ok(connection)
         })
     }
 }
@@ -216,6 +218,7 @@ impl<S: NetworkService> Service<Call> for Mechanisms<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nsm_api::connection::{Path, PathSegment};
     use nsm_api::mechanism::REMOTE;
     use nsm_chain::test_util::{Recorder, echo};
     use tower::{ServiceBuilder, ServiceExt};
@@ -330,6 +333,33 @@ mod tests {
 
         let next = preferring(vec![bad, of_type(NOOP)]);
         assert_eq!(choice(&next).unwrap().r#type, NOOP);
+    }
+
+    #[tokio::test]
+    async fn the_path_tells_which_interface_the_endpoint_has_and_the_first_word_stays() {
+        let chain = ServiceBuilder::new()
+            .layer(MechanismsLayer::new([Offer::kernel()]))
+            .service(echo());
+        let named = |name| Mechanism::kernel().with_parameter(INTERFACE_NAME, name);
+        let mut request = preferring(vec![named("nsm-1")]);
+        request.connection = Some(Connection {
+            path: Some(Path {
+                index: 1,
+                path_segments: vec![PathSegment::default(); 2],
+            }),
+            ..Connection::default()
+        });
+
+        for name in ["nsm-1", "nsm-2"] {
+            request.connection.get_or_insert_default().mechanism = Some(named(name));
+            let call = Call::request(request.clone());
+            let connection = chain.clone().oneshot(call).await.unwrap();
+
+            let metrics = &connection.current_segment().unwrap().metrics;
+            assert_eq!(metrics["server_interface"], "KERNEL/nsm-1");
+            assert!(connection.previous_segment().unwrap().metrics.is_empty());
+            request.connection = Some(connection);
+        }
     }
 
     #[tokio::test]

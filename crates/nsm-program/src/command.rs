@@ -21,6 +21,9 @@ use crate::variables::{self, UnknownVariable};
 /// The status of a program that was given settings that it cannot work with.
 pub const USAGE: u8 = 2;
 
+/// Variables of the mesh's components that do not begin as all others do.
+const WITHOUT_PREFIX: [&str; 4] = ["CLUSTER_NAME", "NODE_NAME", "POD_NAME", "TELEMETRY"];
+
 const PRINT_CONFIG: &str = "print-config";
 
 const STATUSES: &str = "Exit status: 0 when it has ended well, 1 when it cannot go on (for example, \
@@ -101,7 +104,8 @@ pub fn read<C: Parser>(
 /// What is missing in the declaration of a program's settings, one line for each. A program's tests
 /// expect nothing.
 ///
-/// Each setting has a variable, `NSM_...` or `TELEMETRY`, a flag, and a help.
+/// Each setting has a variable, a flag, and a help. The variable begins with `NSM_`, but for those
+/// few that do not in the mesh's other components either.
 pub fn omissions<C: CommandFactory>() -> Vec<String> {
     let mut command = C::command();
     command.build();
@@ -112,7 +116,8 @@ pub fn omissions<C: CommandFactory>() -> Vec<String> {
             continue;
         }
         let variable = variable(argument);
-        if !variable.is_some_and(|name| name.starts_with("NSM_") || name == "TELEMETRY") {
+        let is_ours = |name: &str| name.starts_with("NSM_") || WITHOUT_PREFIX.contains(&name);
+        if !variable.is_some_and(is_ours) {
             missing.push(format!("{id} has no variable NSM_..."));
         }
         if argument.get_long().is_none() {

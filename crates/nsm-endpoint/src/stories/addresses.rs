@@ -1,11 +1,11 @@
 //! What a client is given, and what is refused.
 
 use nsm_api::connection::{Connection, Mechanism};
-use nsm_api::mechanism::{KERNEL, NETNS_URL};
+use nsm_api::mechanism::{KERNEL, NETNS_URL, OWN_NETNS};
 use nsm_chain::ErrorKind;
 
 use super::{Client, SETTINGS, Settings, forwarder, works};
-use crate::{IpamPolicy, OWN_NETNS};
+use crate::IpamPolicy;
 
 #[tokio::test(start_paused = true)]
 async fn a_client_gets_addresses_routes_policies_and_a_mechanism() {

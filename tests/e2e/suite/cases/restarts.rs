@@ -3,13 +3,14 @@
 use e2e::{Mesh, Process};
 use fastrand::Rng;
 use libtest_mimic::Trial;
-use nsm_netlink::Namespace;
+use nsm_netlink::{Kernel, Namespace};
 
 /// All cases.
 pub fn all() -> Vec<Trial> {
     trials![
         twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connections,
         forwarders_that_are_killed_before_they_serve_leave_the_very_interface_to_the_last,
+        a_client_that_names_no_interface_finds_its_own_again_after_a_kill,
     ]
 }
 
@@ -85,4 +86,25 @@ fn start(mesh: &Mesh, program: Program) -> Process {
         Program::Forwarder => mesh.forwarder(&[]),
         Program::Nse(network) => mesh.endpoint(network, &[]),
     }
+}
+
+fn a_client_that_names_no_interface_finds_its_own_again_after_a_kill() {
+    const WITHOUT_NAME: &str = "--network-services=net-0";
+
+    let mesh = Mesh::new(1, 1);
+    let _nse = mesh.endpoint(0, &[]);
+    let _forwarder = mesh.forwarder(&[]);
+    let client = mesh.client(0, &[WITHOUT_NAME]);
+    client.until_it_stands(1);
+    let before = (mesh.in_pod(0), mesh.in_network(0));
+
+    client.kill();
+    let client = mesh.client(0, &[WITHOUT_NAME]);
+    client.until_it_stands(1);
+
+    assert_eq!((mesh.in_pod(0), mesh.in_network(0)), before);
+    let links = mesh.pods[0].open().unwrap().links().unwrap();
+    assert!(links.iter().any(|link| link.name.starts_with("net-0-")));
+    assert_eq!(client.stop(), Some(0));
+    mesh.is_clean();
 }

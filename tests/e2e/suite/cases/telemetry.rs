@@ -21,7 +21,7 @@ pub fn all() -> Vec<Trial> {
 }
 
 /// The client, as its chain is read.
-const NSC: [&str; 10] = [
+const NSC: [&str; 13] = [
     "[id: nsc-0-0] [type: networkService] [method: Request]",
     "deadline/deadlineClient.Request",
     "updatepath/updatepathClient.Request",
@@ -29,6 +29,9 @@ const NSC: [&str; 10] = [
     "metadata/metadataClient.Request",
     "refresh/refreshClient.Request",
     "token/tokenClient.Request",
+    "clientinfo/clientinfoClient.Request",
+    "mechanisms/mechanismsClient.Request",
+    "kernel/kernelClient.Request",
     "sendfd/sendfdClient.Request",
     "answer/answerClient.Request",
     "connect/connectClient.Request",
