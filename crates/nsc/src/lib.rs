@@ -8,6 +8,7 @@
 pub mod chain;
 mod config;
 pub mod keep;
+pub mod liveness;
 pub mod request;
 
 use std::process::ExitCode;

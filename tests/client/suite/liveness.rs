@@ -1,0 +1,177 @@
+//! Whether a connection carries packets, asked by pings.
+
+use client_suite::{DESTINATIONS, End, Joined, SOURCES};
+use libtest_mimic::Trial;
+use nsc::liveness::IcmpLiveness;
+use nsm_api::connection::Connection;
+use std::fs;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::trials;
+
+/// All cases.
+pub fn all() -> Vec<Trial> {
+    trials![
+        a_connection_that_carries_both_families_is_alive,
+        a_connection_whose_endpoint_has_lost_one_family_is_dead,
+        a_connection_that_has_lost_a_source_of_its_own_is_dead,
+        a_connection_whose_other_end_is_down_is_dead_when_the_time_is_over,
+        a_connection_without_an_interface_is_dead_at_once,
+        what_cannot_be_told_counts_as_alive,
+        where_pings_are_forbidden_everything_is_alive_and_that_is_said_once,
+        checks_leave_no_descriptor_behind,
+    ]
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Long enough for a machine at work to answer itself.
+const TIME: Duration = Duration::from_secs(1);
+
+fn joined() -> Joined {
+    let joined = Joined::new();
+    joined.client.allow_pings();
+    joined
+}
+
+/// What a check says in a namespace, and how long it took.
+fn check(end: &End, connection: &Connection, time: Duration) -> (bool, Duration) {
+    let start = Instant::now();
+    let alive = end.run(IcmpLiveness::new(time).is_alive(connection));
+    (alive, start.elapsed())
+}
+
+fn a_connection_that_carries_both_families_is_alive() {
+    let joined = joined();
+
+    assert!(check(&joined.client, &joined.connection(), PATIENCE).0);
+}
+
+fn a_connection_whose_endpoint_has_lost_one_family_is_dead() {
+    for lost in DESTINATIONS {
+        let joined = joined();
+        joined.endpoint.lose(lost);
+
+        assert!(
+            !check(&joined.client, &joined.connection(), TIME).0,
+            "{lost}"
+        );
+    }
+}
+
+fn a_connection_that_has_lost_a_source_of_its_own_is_dead() {
+    for lost in SOURCES {
+        let joined = joined();
+        joined.client.lose(lost);
+
+        assert!(
+            !check(&joined.client, &joined.connection(), TIME).0,
+            "{lost}"
+        );
+    }
+}
+
+fn a_connection_whose_other_end_is_down_is_dead_when_the_time_is_over() {
+    let joined = joined();
+    joined.endpoint.set_down();
+
+    let (alive, took) = check(&joined.client, &joined.connection(), TIME);
+
+    assert!(!alive);
+    assert!(took < TIME + PATIENCE, "{took:?}");
+}
+
+fn a_connection_without_an_interface_is_dead_at_once() {
+    let joined = joined();
+    let mut kernel = nsm_netlink::Namespace::open(&joined.client.netns).unwrap();
+    kernel.delete_link(joined.client.interface).unwrap();
+
+    let (alive, took) = check(&joined.client, &joined.connection(), 60 * TIME);
+
+    assert!(!alive);
+    assert!(took < PATIENCE, "{took:?}");
+}
+
+fn what_cannot_be_told_counts_as_alive() {
+    let joined = joined();
+    joined.endpoint.set_down();
+    let mut others = joined.connection();
+    others.mechanism = None;
+    let mut without = joined.connection();
+    without.ip_context_mut().src_ip_addrs.clear();
+    let mut of_other_families = joined.connection();
+    let ip = of_other_families.ip_context_mut();
+    ip.src_ip_addrs.truncate(1);
+    ip.dst_ip_addrs.remove(0);
+
+    for connection in [others, without, of_other_families] {
+        assert!(check(&joined.client, &connection, TIME).0);
+    }
+}
+
+fn where_pings_are_forbidden_everything_is_alive_and_that_is_said_once() {
+    let joined = Joined::new();
+    joined.endpoint.set_down();
+    let connection = joined.connection();
+    let liveness = IcmpLiveness::new(TIME);
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+
+    tracing::subscriber::with_default(subscriber, || {
+        for _ in 0..3 {
+            assert!(joined.client.run(liveness.is_alive(&connection)));
+        }
+    });
+
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.matches("cannot be pinged").count(), 1, "{text}");
+    assert!(text.contains("Permission denied"), "{text}");
+}
+
+fn checks_leave_no_descriptor_behind() {
+    let joined = joined();
+    let connection = joined.connection();
+    joined.client.run(async {
+        let liveness = IcmpLiveness::new(PATIENCE);
+        assert!(liveness.is_alive(&connection).await);
+        let before = pings();
+        for _ in 0..50 {
+            assert!(liveness.is_alive(&connection).await);
+            // One that is given up on its way.
+            let short = IcmpLiveness::new(Duration::ZERO);
+            short.is_alive(&connection).await;
+        }
+        assert_eq!(pings(), before);
+    });
+}
+
+/// The ping sockets of this thread's namespace.
+fn pings() -> usize {
+    let lines = |file| fs::read_to_string(file).unwrap().lines().count();
+    lines("/proc/thread-self/net/icmp") + lines("/proc/thread-self/net/icmp6")
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
