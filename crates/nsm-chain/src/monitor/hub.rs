@@ -2,23 +2,18 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use http::Extensions;
 use nsm_api::ConnectionId;
 use nsm_api::connection::{
     Connection, ConnectionEvent, ConnectionEventType, MonitorScopeSelector, State,
 };
-use tokio::sync::mpsc;
 
 use super::selector::selects;
+use super::subscription::{Feed, Subscription};
 use super::{EventStream, Watch};
-
-/// How many events a subscriber may be behind.
-const BEHIND: usize = 128;
 
 /// Knows the connections that stand, and tells of them. See the [module](super).
 ///
@@ -29,7 +24,7 @@ pub struct Monitor {
 }
 
 #[derive(Default)]
-struct Hub {
+pub(super) struct Hub {
     connections: HashMap<ConnectionId, Known>,
     subscribers: HashMap<u64, Subscriber>,
     /// The subscribers by an id that is in the path of every connection that they have selected,
@@ -52,7 +47,7 @@ struct Known {
 
 struct Subscriber {
     selector: MonitorScopeSelector,
-    events: mpsc::Sender<ConnectionEvent>,
+    feed: Feed,
 }
 
 impl Monitor {
@@ -64,25 +59,19 @@ impl Monitor {
     /// Hears of the connections that are selected: of those that there are at once, and of each
     /// change from then on.
     pub fn subscribe(&self, selector: MonitorScopeSelector) -> Subscription {
-        let (events, receiver) = mpsc::channel(BEHIND);
         let mut hub = self.lock();
         let number = hub.next;
         let told = hub.connections.values().filter_map(|it| it.told.as_ref());
         let selected = told.filter(|it| selects(&selector, it));
         let initial = event(ConnectionEventType::InitialStateTransfer, selected.cloned());
-        // It is empty yet.
-        let _ = events.try_send(initial);
+        let (feed, subscription) = Subscription::new(initial, number, Arc::downgrade(&self.hub));
         if !hub.closed {
             hub.next += 1;
             hub.by_id.entry(key(&selector)).or_default().push(number);
             hub.subscribers
-                .insert(number, Subscriber { selector, events });
+                .insert(number, Subscriber { selector, feed });
         }
-        Subscription {
-            events: receiver,
-            number,
-            hub: Arc::downgrade(&self.hub),
-        }
+        subscription
     }
 
     /// Tells that a connection stands like this, unless it does so already.
@@ -204,13 +193,13 @@ impl Hub {
                 continue;
             }
             let event = event(kind, [connection.clone()]);
-            if subscriber.events.try_send(event).is_err() {
+            if subscriber.feed.send(event).is_err() {
                 self.unsubscribe(number);
             }
         }
     }
 
-    fn unsubscribe(&mut self, number: u64) {
+    pub(super) fn unsubscribe(&mut self, number: u64) {
         let Some(subscriber) = self.subscribers.remove(&number) else {
             return;
         };
@@ -277,31 +266,6 @@ impl Drop for Requested {
     }
 }
 
-/// What a subscriber hears. It ends when the subscriber is too far behind, or when the monitor is
-/// [closed](Monitor::close) or gone.
-pub struct Subscription {
-    events: mpsc::Receiver<ConnectionEvent>,
-    number: u64,
-    hub: Weak<Mutex<Hub>>,
-}
-
-impl Stream for Subscription {
-    type Item = ConnectionEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
-        self.events.poll_recv(cx)
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        if let Some(hub) = self.hub.upgrade() {
-            let mut hub = hub.lock().unwrap_or_else(PoisonError::into_inner);
-            hub.unsubscribe(self.number);
-        }
-    }
-}
-
 impl fmt::Debug for Monitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hub = self.lock();
@@ -309,11 +273,5 @@ impl fmt::Debug for Monitor {
             .field("connections", &hub.connections.len())
             .field("subscribers", &hub.subscribers.len())
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").finish_non_exhaustive()
     }
 }

@@ -25,15 +25,17 @@ mod hub;
 mod layer;
 mod relay;
 mod selector;
+mod subscription;
 
 use futures_util::stream::BoxStream;
 use http::Extensions;
 use nsm_api::connection::{ConnectionEvent, MonitorScopeSelector};
 
-pub use hub::{Monitor, Subscription};
+pub use hub::Monitor;
 pub use layer::{MonitorLayer, Monitored};
 pub use relay::{RelayLayer, Relayed};
 pub use selector::{of_segment, selects};
+pub use subscription::Subscription;
 
 use crate::Error;
 
