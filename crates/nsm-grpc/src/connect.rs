@@ -4,21 +4,21 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
 
-use http::Uri;
+use http::Extensions;
 use nsm_api::connection::Connection;
 use nsm_api::networkservice::network_service_client::NetworkServiceClient;
-use nsm_chain::{BoxFuture, Call, Error, ErrorChain, ErrorKind, Operation};
+use nsm_chain::{BoxFuture, Call, Error, ErrorKind, Operation};
 use prost::Message;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
+use tonic::Request;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Status};
 use tower::Service;
 
+use crate::failure::{Failure, TooLarge};
 use crate::fd::{Carrier, Outgoing};
-use crate::status::{Refused, presentable};
-use crate::transport::{Busy, Link, WireError};
-use crate::{Address, NextHop, Patience, Peer, Transport, Transports, header, patience};
+use crate::transport::{Busy, Link, origin};
+use crate::{NextHop, Patience, Peer, Transport, Transports, header, patience};
 
 const ELEMENT: &str = "connect";
 
@@ -39,7 +39,8 @@ const ELEMENT: &str = "connect";
 ///
 /// # Errors
 ///
-/// What the next hop answers, by the [table](crate::status), with the [`Refused`] as its cause;
+/// What the next hop answers, by the [table](crate::status), with the
+/// [`Refused`](crate::status::Refused) as its cause;
 /// [`Unavailable`](ErrorKind::Unavailable) when it is not reached or its connection breaks;
 /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when it does not answer in time;
 /// [`Internal`](ErrorKind::Internal) when there is no [`NextHop`].
@@ -47,7 +48,7 @@ const ELEMENT: &str = "connect";
 pub struct Connect {
     to: To,
     patience: Patience,
-    message_limit: usize,
+    pub(crate) message_limit: usize,
 }
 
 #[derive(Clone)]
@@ -89,11 +90,12 @@ impl Connect {
         self
     }
 
-    fn transport(&self, call: &Call) -> Result<(Transport, Busy), Error> {
+    /// The transport to the next hop, which the extensions of a call name if there are several.
+    pub(crate) fn transport(&self, to: &Extensions) -> Result<(Transport, Busy), Error> {
         match &self.to {
             To::One(transport) => Ok((transport.clone(), transport.busy())),
             To::NextHop(transports) => {
-                let hop = call.extensions.get::<NextHop>();
+                let hop = to.get::<NextHop>();
                 let hop = hop.ok_or_else(|| Error::new(ErrorKind::Internal, ELEMENT, NoNextHop))?;
                 Ok(transports.transport(hop))
             }
@@ -101,7 +103,7 @@ impl Connect {
     }
 
     async fn carry(self, call: Call) -> Result<Connection, Error> {
-        let (transport, _busy) = self.transport(&call)?;
+        let (transport, _busy) = self.transport(&call.extensions)?;
         let outgoing = call.extensions.get::<Outgoing>();
         let carrier = call.extensions.get::<Carrier>();
         let until = patience::until(call.deadline);
@@ -132,7 +134,7 @@ impl Connect {
                     tried = link.generation();
                     link.retire();
                 }
-                Err(failure) => return Err(failure.explain(transport.address())),
+                Err(failure) => return Err(failure.explain(ELEMENT, transport.address())),
             }
         }
     }
@@ -182,11 +184,6 @@ impl Connect {
     }
 }
 
-/// The authority that Go components give for unix sockets. Nobody looks at it.
-fn origin() -> Uri {
-    Uri::from_static("http://localhost")
-}
-
 fn queue(fds: &[OwnedFd], peer: &Peer) -> Result<(), Error> {
     for fd in fds {
         let fd = fd.try_clone().map_err(|source| {
@@ -205,69 +202,6 @@ struct NoNextHop;
 #[derive(Debug, Error)]
 #[error("cannot duplicate a descriptor for the next hop")]
 struct NoDuplicate(#[source] std::io::Error);
-
-#[derive(Debug, Error)]
-#[error(
-    "the message for the next hop is too large: it has {bytes} bytes, the limit is: {limit} bytes"
-)]
-struct TooLarge {
-    bytes: usize,
-    limit: usize,
-}
-
-#[derive(Debug, Error)]
-#[error("{0} has not answered in time")]
-struct Late(Address);
-
-#[derive(Debug, Error)]
-#[error("the connection to {address} has broken before the answer: {cause}")]
-struct Broken {
-    address: Address,
-    cause: String,
-}
-
-/// Why an attempt has failed.
-enum Failure {
-    Unsent,
-    Late,
-    TooLarge(TooLarge),
-    Broken(String),
-    Refused(Refused),
-}
-
-impl Failure {
-    fn of(status: Status) -> Self {
-        // A status that the peer has sent has no cause. What has one was made here, of an error of
-        // the connection.
-        let Some(cause) = std::error::Error::source(&status) else {
-            return Self::Refused(Refused::by(&status));
-        };
-        let mut error = Some(cause);
-        while let Some(cause) = error {
-            if let Some(WireError::Unsent(_)) = cause.downcast_ref() {
-                return Self::Unsent;
-            }
-            error = cause.source();
-        }
-        Self::Broken(presentable(&ErrorChain(cause).to_string()))
-    }
-
-    fn explain(self, address: &Address) -> Error {
-        let address = address.clone();
-        match self {
-            Self::Late => Error::new(ErrorKind::DeadlineExceeded, ELEMENT, Late(address)),
-            Self::TooLarge(error) => Error::new(ErrorKind::ResourceExhausted, ELEMENT, error),
-            Self::Refused(refused) => Error::new(refused.kind(), ELEMENT, refused),
-            Self::Broken(cause) => {
-                Error::new(ErrorKind::Unavailable, ELEMENT, Broken { address, cause })
-            }
-            Self::Unsent => {
-                let cause = "it takes no more calls".to_owned();
-                Error::new(ErrorKind::Unavailable, ELEMENT, Broken { address, cause })
-            }
-        }
-    }
-}
 
 impl Service<Call> for Connect {
     type Response = Connection;

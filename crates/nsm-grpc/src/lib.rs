@@ -32,6 +32,7 @@
 
 mod address;
 mod connect;
+mod failure;
 pub mod fd;
 mod header;
 mod listener;
@@ -43,6 +44,7 @@ pub mod status;
 mod transport;
 mod transports;
 mod url_path;
+mod watch;
 
 pub use address::{Address, AddressError};
 pub use connect::Connect;

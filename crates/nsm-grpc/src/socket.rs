@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::fd::{FdStream, Peer};
 
@@ -21,6 +21,7 @@ pub(crate) struct Socket {
     stream: Stream,
     has_spoken: bool,
     spoken: watch::Sender<bool>,
+    cut: Option<oneshot::Receiver<io::Error>>,
 }
 
 enum Stream {
@@ -45,6 +46,7 @@ impl Socket {
             stream,
             has_spoken: false,
             spoken: watch::Sender::new(false),
+            cut: None,
         }
     }
 
@@ -54,6 +56,14 @@ impl Socket {
             Stream::Unix(stream) => Some(stream.peer()),
             Stream::Tcp(_) => None,
         }
+    }
+
+    /// Cuts the connection off, when an error is sent: whoever reads gets it. The other end may be
+    /// one that never closes it.
+    pub(crate) fn cut(&mut self) -> oneshot::Sender<io::Error> {
+        let (cut, receiver) = oneshot::channel();
+        self.cut = Some(receiver);
+        cut
     }
 
     /// Whether the other end has said anything.
@@ -84,6 +94,14 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if let Some(cut) = &mut this.cut
+            && let Poll::Ready(cut) = Pin::new(cut).poll(cx)
+        {
+            this.cut = None;
+            if let Ok(error) = cut {
+                return Poll::Ready(Err(error));
+            }
+        }
         let before = buffer.filled().len();
         ready!(match &mut this.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),

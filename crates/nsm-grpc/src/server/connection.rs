@@ -32,11 +32,7 @@ pub(super) async fn serve(
         let answer = routes.clone().answer(request, peer);
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    let mut http = http2::Builder::new(TokioExecutor::new());
-    http.timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .max_header_list_size(limits.headers);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
+    let mut connection = pin!(http(limits).serve_connection(TokioIo::new(socket), service));
 
     let mut first_word = spoken.clone();
     let silence = async {
@@ -68,6 +64,16 @@ pub(super) async fn serve(
     }
 }
 
+fn http(limits: Limits) -> http2::Builder<TokioExecutor> {
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        // A hop before that closes all its connections cancels all its streams at once.
+        .max_pending_accept_reset_streams(limits.streams as usize)
+        .max_header_list_size(limits.headers);
+    http
+}
+
 /// Tells a peer that it is not served, when it calls, and closes the connection.
 pub(super) async fn refuse(socket: Socket, limits: Limits) {
     let told = Notify::new();
@@ -75,11 +81,7 @@ pub(super) async fn refuse(socket: Socket, limits: Limits) {
         told.notify_one();
         async { Ok::<_, Infallible>(refused()) }
     });
-    let mut http = http2::Builder::new(TokioExecutor::new());
-    http.timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .max_header_list_size(limits.headers);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(socket), service));
+    let mut connection = pin!(http(limits).serve_connection(TokioIo::new(socket), service));
     let ended = async {
         tokio::select! {
             _ = connection.as_mut() => return,

@@ -2,11 +2,13 @@
 
 mod connection;
 mod edge;
+mod monitoring;
 mod routes;
 
 use std::fmt;
 use std::pin::pin;
 
+use nsm_chain::monitor::Monitor;
 use nsm_chain::{BoxNetworkService, ErrorChain};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,8 +28,8 @@ const RESERVE: usize = 32;
 /// How many connections may be told at once that they are not served.
 const REFUSALS: usize = 4;
 
-/// Serves a chain: the service `networkservice.NetworkService` of the mesh, and gRPC's health
-/// service.
+/// Serves a chain: the service `networkservice.NetworkService` of the mesh, gRPC's health service,
+/// and, with a [`Monitor`], the service `connection.MonitorConnection`.
 ///
 /// What comes in over the wire becomes a [`Call`](nsm_chain::Call): the metadata without the
 /// headers of the hop and of gRPC, the header `grpc-timeout` as its deadline, and, on a unix
@@ -39,9 +41,14 @@ const REFUSALS: usize = 4;
 /// hop has given; the message is the error's report, of bounded length and without tokens. What is
 /// no message of the mesh is answered with `Internal` as gRPC demands, a message that is too large
 /// with `ResourceExhausted`, a method that is not served with `Unimplemented`.
+///
+/// Whoever listens to the monitor is bounded, too: by the size of his selector (64 KiB), and by how
+/// far he may be behind, at which his stream ends with `ResourceExhausted`. He costs a few kilobytes
+/// and no descriptor, and nothing as soon as he is gone.
 #[derive(Clone)]
 pub struct Server {
     chain: BoxNetworkService,
+    monitor: Option<Monitor>,
     names: Vec<String>,
     limits: Limits,
 }
@@ -59,21 +66,31 @@ struct Limits {
 
 impl Server {
     /// A server of that chain. A message may have 4 MiB, as everywhere in gRPC; 1024 connections
-    /// may stand at once, with 1024 calls each; a connection has 20 s for its first word, and calls
+    /// may stand at once, with 16384 calls and streams each, since a hop before has one connection
+    /// here and listens to each connection of the mesh over it; a connection has 20 s for its first word, and calls
     /// have 5 s to end when the server stops.
     pub fn new(chain: BoxNetworkService) -> Self {
         Self {
             chain,
+            monitor: None,
             names: Vec::new(),
             limits: Limits {
                 message: crate::MESSAGE_LIMIT,
                 connections: 1024,
-                streams: 1024,
+                streams: 16 << 10,
                 headers: 64 << 10,
                 silence: Duration::from_secs(20),
                 drain: Duration::from_secs(5),
             },
         }
+    }
+
+    /// Tells those who ask for it what becomes of connections. When the server stops it closes the
+    /// monitor, so that the streams end at once, with `OK`.
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.monitor = Some(monitor);
+        self
     }
 
     /// The names of the network services that the health service speaks for, besides the server as
@@ -118,7 +135,13 @@ impl Server {
     /// is room for the reserve again.
     pub async fn serve(self, mut listener: Listener, shutdown: impl Future<Output = ()>) {
         let address = listener.address();
-        let routes = Routes::new(self.chain, &self.names, self.limits.message).await;
+        let routes = Routes::new(
+            self.chain,
+            self.monitor.clone(),
+            &self.names,
+            self.limits.message,
+        )
+        .await;
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut refusals = JoinSet::new();
@@ -169,6 +192,9 @@ impl Server {
             }
         }
         drop(listener);
+        if let Some(monitor) = &self.monitor {
+            monitor.close();
+        }
         routes.stop(&self.names).await;
         stop.send_replace(true);
         let drained = async { while connections.join_next().await.is_some() {} };

@@ -3,8 +3,10 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use nsm_api::connection::monitor_connection_server::{self, MonitorConnectionServer};
 use nsm_api::networkservice::network_service_server::{NetworkServiceServer, SERVICE_NAME};
 use nsm_chain::BoxNetworkService;
+use nsm_chain::monitor::Monitor;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
@@ -13,28 +15,43 @@ use tonic_health::server::{HealthReporter, HealthService};
 use tower::ServiceExt;
 
 use super::edge::Edge;
+use super::monitoring::{Monitoring, SELECTOR_LIMIT};
 use crate::Peer;
 
 /// The services of a server.
 #[derive(Clone)]
 pub(super) struct Routes {
     network_service: NetworkServiceServer<Edge>,
+    monitoring: Option<MonitorConnectionServer<Monitoring>>,
     health: HealthServer<HealthService>,
     reporter: HealthReporter,
 }
 
 impl Routes {
-    pub(super) async fn new(chain: BoxNetworkService, names: &[String], limit: usize) -> Self {
+    pub(super) async fn new(
+        chain: BoxNetworkService,
+        monitor: Option<Monitor>,
+        names: &[String],
+        limit: usize,
+    ) -> Self {
         let reporter = HealthReporter::new();
         for name in services(names) {
             reporter
                 .set_service_status(name, ServingStatus::Serving)
                 .await;
         }
+        let monitoring = monitor.map(|monitor| {
+            MonitorConnectionServer::new(Monitoring {
+                monitor,
+                message_limit: limit,
+            })
+            .max_decoding_message_size(SELECTOR_LIMIT.min(limit))
+        });
         Self {
             network_service: NetworkServiceServer::new(Edge { chain })
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(limit),
+            monitoring,
             health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
             reporter,
         }
@@ -65,9 +82,12 @@ impl Routes {
         }
         // `/package.Service/Method`
         let service = request.uri().path().split('/').nth(1);
-        let answered = match service {
-            Some(SERVICE_NAME) => self.network_service.oneshot(request).await,
-            Some(health_server::SERVICE_NAME) => {
+        let answered = match (service, self.monitoring) {
+            (Some(SERVICE_NAME), _) => self.network_service.oneshot(request).await,
+            (Some(monitor_connection_server::SERVICE_NAME), Some(monitoring)) => {
+                monitoring.oneshot(request).await
+            }
+            (Some(health_server::SERVICE_NAME), _) => {
                 return answer_or_never(self.health.oneshot(request).await);
             }
             _ => {

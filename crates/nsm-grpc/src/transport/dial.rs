@@ -1,11 +1,16 @@
 //! One attempt to connect.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Duration;
 use tonic::body::Body;
@@ -15,6 +20,14 @@ use crate::{Address, Peer};
 
 /// How large the headers of an answer may be.
 const HEADERS: u32 = 64 << 10;
+
+/// How much may lie unread, in bytes: of one answer or stream, and of all over a connection. Streams
+/// that nobody reads must not keep the answers to calls back.
+const WINDOWS: (u32, u32) = (256 << 10, 1 << 30);
+
+/// How many streams that were cancelled at once are remembered, until what the other side sends for
+/// them has come. What comes for one that is forgotten counts as a fault of the other side's.
+const CANCELLED: usize = 16 << 10;
 
 /// Why an attempt to connect has failed.
 #[derive(Debug, Error)]
@@ -41,27 +54,51 @@ pub(super) struct Dialled {
     /// Ends when the connection does. The connection ends by itself when the last sender is
     /// dropped and its last call has ended.
     pub(super) connection: JoinHandle<hyper::Result<()>>,
+    /// How many calls and streams the other side takes at once.
+    pub(super) room: Arc<AtomicUsize>,
+    /// Cuts the connection off, with an error for all that goes over it.
+    pub(super) cut: oneshot::Sender<io::Error>,
 }
 
 /// Connects, and waits for the first word of the other side: the queue of a listener takes
 /// connections also when nobody serves them.
 pub(super) async fn dial(address: &Address) -> Result<Dialled, DialError> {
-    let socket = connect(address).await.map_err(DialError::Connect)?;
+    let mut socket = connect(address).await.map_err(DialError::Connect)?;
     let peer = socket.peer();
+    let cut = socket.cut();
     let mut spoken = socket.spoken();
     let mut http = http2::Builder::new(TokioExecutor::new());
-    http.timer(TokioTimer::new()).max_header_list_size(HEADERS);
+    http.timer(TokioTimer::new())
+        .max_header_list_size(HEADERS)
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .max_concurrent_reset_streams(CANCELLED);
     let (sender, connection) = http
         .handshake(TokioIo::new(socket))
         .await
         .map_err(DialError::Handshake)?;
-    let mut connection = tokio::spawn(connection);
+    let room = Arc::new(AtomicUsize::new(usize::MAX));
+    let mut connection = tokio::spawn({
+        let room = Arc::clone(&room);
+        async move {
+            let mut connection = pin!(connection);
+            poll_fn(|cx| {
+                let ended = connection.as_mut().poll(cx);
+                // The other side may change it at any time (RFC 9113, 6.5.2).
+                room.store(connection.current_max_send_streams(), Relaxed);
+                ended
+            })
+            .await
+        }
+    });
     tokio::select! {
         biased;
         Ok(_) = spoken.wait_for(|spoken| *spoken) => Ok(Dialled {
             sender,
             peer,
             connection,
+            room,
+            cut,
         }),
         ended = &mut connection => Err(match ended {
             Ok(Err(error)) => DialError::Handshake(error),

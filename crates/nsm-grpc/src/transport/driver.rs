@@ -8,6 +8,7 @@ use tokio::time::{Duration, Instant, sleep, timeout};
 
 use super::backoff::Backoff;
 use super::dial::{DialError, Dialled, dial};
+use super::keepalive::Keepalive;
 use super::link::Link;
 use super::{Connected, Shared, State};
 use crate::Address;
@@ -84,6 +85,8 @@ async fn stand(shared: &Shared, dialled: Dialled, served: &Arc<AtomicBool>) -> E
         generation,
         retired: Arc::clone(&retired),
         served: Arc::clone(served),
+        room: dialled.room,
+        keepalive: Arc::new(Keepalive::of(dialled.cut)),
     }));
     shared.connected.send_replace(Connected {
         generation,

@@ -3,12 +3,12 @@
 use std::error::Error as StdError;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use h2::Reason;
 use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use thiserror::Error;
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tonic::body::Body;
 use tower::Service;
 
+use super::keepalive::{Full, Keepalive, Listening};
 use crate::Peer;
 
 const AGENT: HeaderValue =
@@ -33,6 +34,9 @@ pub(crate) struct Link {
     pub(super) retired: Arc<Notify>,
     /// Whether the other side has done a call. One that takes none answers, too.
     pub(super) served: Arc<AtomicBool>,
+    /// How many calls and streams the other side takes at once.
+    pub(super) room: Arc<AtomicUsize>,
+    pub(super) keepalive: Arc<Keepalive>,
 }
 
 impl Link {
@@ -51,6 +55,17 @@ impl Link {
         self.retired.notify_one();
     }
 
+    /// Announces a stream. While there is one it is made sure of that the other side is there.
+    ///
+    /// # Errors
+    ///
+    /// When streams would take the room of calls: a call over a connection that has no room waits
+    /// until a stream ends.
+    pub(crate) fn listen(&self) -> Result<Listening, Full> {
+        self.keepalive
+            .listen(self.room.load(Relaxed), || self.wire())
+    }
+
     /// Carries calls of the generated clients.
     pub(crate) fn wire(&self) -> Wire {
         Wire {
@@ -58,6 +73,11 @@ impl Link {
             served: Arc::clone(&self.served),
         }
     }
+}
+
+/// The authority that Go components give for unix sockets. Nobody looks at it.
+pub(crate) fn origin() -> Uri {
+    Uri::from_static("http://localhost")
 }
 
 /// Carries calls over one connection, and over no other.

@@ -3,6 +3,7 @@
 mod backoff;
 mod dial;
 mod driver;
+mod keepalive;
 mod link;
 
 use std::fmt;
@@ -15,7 +16,8 @@ use tokio::time::{Duration, Instant, sleep, timeout_at};
 
 use crate::Address;
 pub use dial::DialError;
-pub(crate) use link::{Link, WireError};
+pub(crate) use keepalive::Listening;
+pub(crate) use link::{Link, WireError, origin};
 
 /// The client's side of one address: at most one connection at a time, which is made when it is
 /// needed for the first time and kept from then on.

@@ -1,0 +1,52 @@
+//! Peers that say nothing any more and whose connections stand.
+
+use grpc_suite::{Folder, call, client, connection, request};
+use nsm_api::connection::ConnectionEventType::Update;
+use nsm_chain::ErrorKind;
+use nsm_chain::monitor::Monitor;
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::peer::{Does, Peer};
+use crate::{all, heard, lost, monitored, of, standing, watch};
+
+/// Within which a silent peer is found: 5 s until it is asked, 5 s for its answer.
+const BOUND: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_peer_is_found_within_ten_seconds_though_nobody_calls() {
+    let folder = Folder::new();
+    let peer = Peer::at(&folder.file("s"), Does::Goes);
+    let client = client(&folder.socket("s"));
+    let mut events = watch(&client, all());
+    heard(&mut events).await;
+    sleep(Duration::from_secs(600)).await;
+
+    peer.freeze();
+    let since = Instant::now();
+    let error = lost(&mut events).await;
+
+    assert!(since.elapsed() <= BOUND, "{:?}", since.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let report = error.report().to_string();
+    assert!(report.contains("was asked whether it is there"), "{report}");
+
+    // Nobody is kept waiting by the connection to it.
+    std::fs::remove_file(folder.file("s")).unwrap();
+    let _successor = Peer::at(&folder.file("s"), Does::Goes);
+    call(&client, request(connection("a"))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_is_there_keeps_a_stream_on_which_nothing_happens() {
+    let folder = Folder::new();
+    let monitor = Monitor::new();
+    let serving = monitored(&folder.socket("s"), &monitor).await;
+    let client = client(&serving.address);
+    let mut events = watch(&client, of("a"));
+    heard(&mut events).await;
+
+    sleep(Duration::from_secs(3600)).await;
+    monitor.update(&standing("a"));
+
+    assert_eq!(heard(&mut events).await, (Update, vec![standing("a")]));
+}
