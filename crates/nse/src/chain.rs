@@ -2,8 +2,8 @@
 
 use nsm_chain::token::Unsigned;
 use nsm_chain::{
-    BeginLayer, BoxNetworkService, DeadlineLayer, Elements, End, MetadataLayer, Side, TimeoutLayer,
-    TokenLayer, TraceLayer, UpdatePathLayer,
+    BeginLayer, BoxNetworkService, DeadlineLayer, Elements, End, MetadataLayer, Monitor,
+    MonitorLayer, Side, TimeoutLayer, TokenLayer, TraceLayer, UpdatePathLayer,
 };
 use nsm_endpoint::{
     IpamLayer, LastHopLayer, MechanismsLayer, Offer, Policies, PoliciesLayer, ServicesLayer,
@@ -14,8 +14,8 @@ use tower::ServiceBuilder;
 
 use crate::Config;
 
-/// What the endpoint does with a call.
-pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
+/// What the endpoint does with a call. The monitor is the one that the policies tell of changes.
+pub fn chain(config: &Config, policies: Policies, monitor: Monitor) -> BoxNetworkService {
     let token = Unsigned::new(&config.name, config.calls.max_token_lifetime.get());
     let request_timeout = config.calls.request_timeout.get();
     let services = config.service_names.iter().cloned();
@@ -40,6 +40,8 @@ pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
         .server("metadata", MetadataLayer::new(Side::Server))
         // Below the tokens: closes what the forwarder has not asked for again in time.
         .server("timeout", TimeoutLayer::new())
+        // Which connections there are, and what is new for them, for those who want to hear of it.
+        .server("monitor", MonitorLayer::new(monitor))
         // Nothing comes behind us: the path ends here, and the connection gets our name.
         .server("trimpath", LastHopLayer::new(config.name.as_str()))
         // Takes the descriptor that a forwarder may send of the client's namespace, so that it does
@@ -56,6 +58,7 @@ pub fn chain(config: &Config, policies: Policies) -> BoxNetworkService {
             IpamLayer::new(prefixes, config.ipam_policy),
         )
         // Below the IPAM, whose addresses it must see: a policy's source becomes one of the client's.
+        // When the file changes, those whose policies change are asked to refresh, by the monitor.
         .server("policyroute", PoliciesLayer::new(policies))
         // An interface in our own namespace, or none where the client wants none.
         .server(
@@ -81,7 +84,7 @@ mod tests {
 
     fn endpoint() -> BoxNetworkService {
         let config = Config::parse_from(["nse", "--name=nse-1", "--service-names=net"]);
-        chain(&config, Policies::default())
+        chain(&config, Policies::default(), Monitor::new())
     }
 
     fn segment(name: &str, id: &str, life: Duration) -> PathSegment {

@@ -10,7 +10,8 @@ mod config;
 
 use std::process::ExitCode;
 
-use nsm_endpoint::{Policies, PolicyFileError, PolicyList};
+use nsm_chain::Monitor;
+use nsm_endpoint::{Policies, PolicyFile, PolicyFileError};
 use nsm_grpc::{ListenError, Listener, Server};
 use nsm_program::shutdown::Shutdown;
 use nsm_program::{Observability, Program, WithoutEffect};
@@ -59,27 +60,32 @@ impl Program for Config {
     }
 
     async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let policies = self.policies()?;
+        let monitor = Monitor::new();
+        let (file, policies) = self.policies(&monitor)?;
         let listener = Listener::bind(&self.listen_on).await?;
-        Server::new(chain::chain(&self, policies))
+        let server = Server::new(chain::chain(&self, policies.clone(), monitor))
             .service_names(self.service_names.iter().cloned())
-            .serve(listener, shutdown.requested())
-            .await;
-        Ok(())
+            .serve(listener, shutdown.requested());
+        // A change of the file is followed as long as anybody is served.
+        tokio::select! {
+            () = server => Ok(()),
+            never = file.follow(policies) => match never {},
+        }
     }
 }
 
 impl Config {
     /// The policies of the file. Without a file there are none, as with the mesh's Go endpoints,
     /// whose default path is one that many deployments don't mount.
-    fn policies(&self) -> Result<Policies, PolicyFileError> {
-        let list = PolicyList::read(&self.pbr_config_path)?;
+    fn policies(&self, monitor: &Monitor) -> Result<(PolicyFile, Policies), PolicyFileError> {
+        let (file, list) = PolicyFile::read(&self.pbr_config_path)?;
         let path = self.pbr_config_path.display();
         match &list {
-            Some(list) => tracing::info!(%path, policies = list.policies().len(), "policies read"),
+            Some(list) => tracing::info!(%path, policies = list.len(), "policies read"),
             None => tracing::info!(%path, "there is no such file, and so there are no policies"),
         }
-        Ok(Policies::new(list.unwrap_or_default()))
+        let policies = Policies::new(list.unwrap_or_default(), monitor.clone());
+        Ok((file, policies))
     }
 }
 
@@ -95,7 +101,7 @@ mod tests {
     fn refusal(file: &Path) -> (String, bool) {
         let flag = format!("--pbr-config-path={}", file.display());
         let config = Config::parse_from(["nse", &flag]);
-        let error = Error::from(config.policies().unwrap_err());
+        let error = Error::from(config.policies(&Monitor::new()).unwrap_err());
         (
             ErrorChain(&error).to_string(),
             Config::is_bad_setting(&error),

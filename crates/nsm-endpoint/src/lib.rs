@@ -5,7 +5,9 @@
 //! ```
 //! use nsm_api::connection::{Connection, Mechanism};
 //! use nsm_api::networkservice::NetworkServiceRequest;
-//! use nsm_chain::{BeginLayer, Call, End, MetadataLayer, Side, UpdatePathLayer};
+//! use nsm_chain::{
+//!     BeginLayer, Call, End, MetadataLayer, Monitor, MonitorLayer, Side, UpdatePathLayer,
+//! };
 //! use nsm_endpoint::{
 //!     IpamLayer, IpamPolicy, LastHopLayer, MechanismsLayer, Offer, Policies, PoliciesLayer,
 //!     PolicyList, ServicesLayer,
@@ -17,10 +19,15 @@
 //! let prefixes = "172.16.1.0/24, fd00:1::/64".parse()?;
 //! let list = PolicyList::parse("policies.yaml", "[ { from: 10.1.0.1, proto: tcp } ]")?;
 //!
+//! let monitor = Monitor::new();
+//! let policies = Policies::new(list, monitor.clone());
+//!
 //! let chain = ServiceBuilder::new()
 //!     .layer(UpdatePathLayer::new("nse-1"))
 //!     .layer(BeginLayer::new(Side::Server))
 //!     .layer(MetadataLayer::new(Side::Server))
+//!     // Tells connections of a change of policies.
+//!     .layer(MonitorLayer::new(monitor))
 //!     // Nothing comes behind an endpoint.
 //!     .layer(LastHopLayer::new("nse-1"))
 //!     // Above everything that gives a connection something.
@@ -28,7 +35,7 @@
 //!     // Below begin: one call at a time for a connection.
 //!     .layer(IpamLayer::new(prefixes, IpamPolicy::Polite))
 //!     // Below the IPAM, whose addresses it must see.
-//!     .layer(PoliciesLayer::new(Policies::new(list)))
+//!     .layer(PoliciesLayer::new(policies))
 //!     // Above send_fd, which sends the descriptor of the namespace that is named here.
 //!     .layer(MechanismsLayer::new([Offer::kernel(), Offer::Noop]))
 //!     .service(End);
@@ -59,7 +66,7 @@ pub mod services;
 pub use ipam::{CidrGroups, CidrGroupsError, IpamLayer, IpamPolicy, UnknownIpamPolicy};
 pub use last_hop::LastHopLayer;
 pub use mechanisms::{MechanismError, MechanismsLayer, NOOP, Offer};
-pub use policies::{Place, Policies, PoliciesLayer, PolicyFileError, PolicyList};
+pub use policies::{Place, Policies, PoliciesLayer, PolicyFile, PolicyFileError, PolicyList};
 pub use services::{ServiceError, ServicesLayer};
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use crate::Mesh;
 use crate::mesh::flags;
 use clap::Parser;
 use nsm_api::connection::Connection;
-use nsm_chain::{BoxFuture, BoxNetworkService, Call, Error, ErrorKind, Operation, take_ready};
+use nsm_chain::{
+    BoxFuture, BoxNetworkService, Call, Error, ErrorKind, Monitor, Operation, take_ready,
+};
 use nsm_endpoint::{Policies, PolicyList};
 use nsm_grpc::{Listener, Server};
 use nsm_netlink::Netns;
@@ -151,7 +153,9 @@ impl GatedEndpoint {
         );
         let (stop, stopped) = oneshot::channel();
         let serve = async move {
-            let chain = nse::chain::chain(&config, Policies::new(list.unwrap_or_default()));
+            let monitor = Monitor::new();
+            let policies = Policies::new(list.unwrap_or_default(), monitor.clone());
+            let chain = nse::chain::chain(&config, policies, monitor);
             let chain = BoxNetworkService::new(layer.layer(chain));
             let listener = Listener::bind(&config.listen_on).await.unwrap();
             let stopped = async { drop(stopped.await) };

@@ -1,9 +1,11 @@
+use super::super::list::Labels;
 use super::*;
+use nsm_api::connectioncontext::{PolicyRoute, Route};
 use nsm_chain::ErrorChain;
 
 fn read(text: &str) -> Vec<PolicyRoute> {
     match PolicyList::parse("pbr.yaml", text) {
-        Ok(list) => list.policies().to_vec(),
+        Ok(list) => list.policies_for(&Labels::new()).cloned().collect(),
         Err(error) => panic!("{text:?}: {}", ErrorChain(&error)),
     }
 }
@@ -133,7 +135,7 @@ fn policies_that_are_equal_are_one_and_the_order_of_the_file_is_kept() {
 fn an_unknown_key_is_an_error_that_names_the_keys_there_are() {
     assert_eq!(
         said("- from: 10.1.0.1\n  dstPort: 80\n"),
-        "2:3: unknown field `dstPort`, expected one of from, proto, dstport, srcport, routes"
+        "2:3: unknown field `dstPort`, expected one of from, proto, dstport, srcport, routes, labels"
     );
     assert_eq!(
         said("- routes:\n  - { prefix: 10.0.0.0/8, nextHop: 10.0.0.1 }\n"),
@@ -192,7 +194,7 @@ fn a_value_of_the_wrong_kind_is_an_error_that_says_what_the_file_looks_like() {
             "{text:?}: {said}"
         );
         assert!(
-            said.contains("keys from, proto, dstport, srcport and routes"),
+            said.contains("keys from, proto, dstport, srcport, routes and labels"),
             "{said}"
         );
     }
@@ -277,6 +279,87 @@ fn too_many_policies_are_refused_at_the_first_of_them() {
 }
 
 #[test]
+fn a_policy_with_labels_is_for_connections_that_have_all_of_them() {
+    let text = "
+- { from: 10.1.0.1 }
+- { from: 10.1.0.2, labels: { app: voice } }
+- { from: 10.1.0.3, labels: { app: voice, tier: 1 } }
+- { from: 10.1.0.4, labels: { app: data } }
+- { from: 10.1.0.5, labels: { app: '' } }
+- { from: 10.1.0.6, labels: {} }
+";
+    let list = PolicyList::parse("pbr.yaml", text).unwrap();
+    let hosts = |labels: &[(&str, &str)]| {
+        let pairs = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let policies: Vec<_> = list.policies_for(&pairs.collect()).map(host).collect();
+        policies.concat()
+    };
+    fn host(policy: &PolicyRoute) -> String {
+        policy.from.trim_start_matches("10.1.0.").to_owned()
+    }
+
+    assert_eq!(list.len(), 6);
+    assert_eq!(hosts(&[]), "16");
+    assert_eq!(hosts(&[("zone", "voice")]), "16");
+    assert_eq!(hosts(&[("app", "voice")]), "126");
+    assert_eq!(
+        hosts(&[("app", "voice"), ("tier", "1"), ("zone", "a")]),
+        "1236"
+    );
+    assert_eq!(hosts(&[("app", "data"), ("tier", "1")]), "146");
+    assert_eq!(hosts(&[("app", "")]), "156");
+}
+
+#[test]
+fn what_goes_to_different_connections_may_differ_and_what_goes_to_one_may_not() {
+    let hop = |labels: &str, hop: u8| {
+        format!(
+            "- {{ from: 10.0.0.1, routes: [ {{ prefix: 10.0.0.0/8, nexthop: 10.0.0.{hop} }} ], labels: {labels} }}\n"
+        )
+    };
+    let different = hop("{ app: a }", 7) + &hop("{ app: b }", 8);
+    assert_eq!(PolicyList::parse("pbr.yaml", &different).unwrap().len(), 2);
+
+    let same = hop("{ app: a }", 7) + &hop("{ app: b }", 8) + &hop("{ app: b, tier: 1 }", 9);
+    assert_eq!(
+        said(&same),
+        "3:62: policy 2: routes[0].nexthop: 10.0.0.0/8 has another next hop already (policy 1)"
+    );
+}
+
+#[test]
+fn a_policy_that_comes_along_with_an_equal_one_is_left_out() {
+    let text = "
+- { from: 10.1.0.1, labels: { app: a } }
+- { from: 10.1.0.1, proto: '', labels: { app: a, tier: 1 } }
+- { from: 10.1.0.1, labels: { tier: 1 } }
+";
+    assert_eq!(PolicyList::parse("pbr.yaml", text).unwrap().len(), 2);
+}
+
+#[test]
+fn labels_are_a_map_of_text() {
+    for (text, expected) in [
+        ("- { labels: }", "1:11: policy 0: labels has no value"),
+        (
+            "- { labels: { app: } }",
+            "1:18: policy 0: label \"app\" has no value",
+        ),
+        ("- { labels: [ app ] }", "1:13: expected "),
+        ("- { labels: { app: [ a ] } }", "1:20: expected "),
+        (
+            "- { labels: { app: a, app: b } }",
+            "1:23: duplicate mapping key",
+        ),
+    ] {
+        let said = said(text);
+        assert!(said.starts_with(expected), "{text:?}: {said}");
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_is_none_and_one_that_cannot_be_read_is_an_error() {
     let folder = std::env::temp_dir().join(format!("nsm-endpoint-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -291,8 +374,12 @@ fn a_file_that_is_not_there_is_none_and_one_that_cannot_be_read_is_an_error() {
     std::fs::remove_dir_all(&folder).unwrap();
 
     assert_eq!(absent, None);
-    assert_eq!(present.unwrap().policies()[0].from, "10.1.0.1");
-    for error in [binary.unwrap_err(), directory.unwrap_err()] {
-        assert!(error.to_string().starts_with("cannot read "), "{error}");
-    }
+    assert_eq!(present.unwrap().len(), 1);
+    let binary = binary.unwrap_err().to_string();
+    assert!(
+        binary.ends_with("pbr.yaml:1:9: this is no text in UTF-8"),
+        "{binary}"
+    );
+    let directory = directory.unwrap_err().to_string();
+    assert!(directory.starts_with("cannot read "), "{directory}");
 }

@@ -1,46 +1,22 @@
-//! The policies of an endpoint, and the element that gives them to connections.
+//! The element that gives connections their policies.
 
-use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use nsm_api::connection::Connection;
+use nsm_api::connectioncontext::PolicyRoute;
 use nsm_chain::metadata::Store;
 use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, Side, take_ready};
 use tower::{Layer, Service};
 
 use super::apply::{Memory, apply};
-use super::file::PolicyList;
+use super::given::Policies;
 
 const ELEMENT: &str = "policies";
 
-/// The policies of an endpoint, which may change while it serves. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct Policies(Arc<RwLock<PolicyList>>);
-
-impl Policies {
-    /// Begins with a list.
-    pub fn new(list: PolicyList) -> Self {
-        Self(Arc::new(RwLock::new(list)))
-    }
-
-    /// The list as it is.
-    pub fn get(&self) -> PolicyList {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// Takes another list in its place. Every connection gets it with its next request.
-    pub fn set(&self, list: PolicyList) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = list;
-    }
-}
-
 /// Gives each connection the endpoint's policies. See the [module](super).
 ///
-/// It sits below `metadata`, where it remembers what it added, and below the IPAM, whose
-/// addresses it must see.
+/// It sits below `metadata`, where it remembers what it added, below the `monitor` that tells
+/// connections of a change, and below the IPAM, whose addresses it must see.
 #[derive(Clone, Debug)]
 pub struct PoliciesLayer {
     policies: Policies,
@@ -68,7 +44,8 @@ impl<S> Layer<S> for PoliciesLayer {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Internal`] if there is no `metadata` above it on the server side.
+/// [`ErrorKind::Internal`] if there is no `metadata` above it on the server side;
+/// [`ErrorKind::InvalidArgument`] if the connection has no id.
 #[derive(Clone, Debug)]
 pub struct WithPolicies<S> {
     inner: S,
@@ -92,18 +69,28 @@ impl<S: NetworkService> Service<Call> for WithPolicies<S> {
     fn call(&mut self, mut call: Call) -> BoxFuture {
         let mut inner = take_ready(&mut self.inner);
         if let Operation::Close(_) = call.operation {
+            if let Ok(id) = call.connection_id() {
+                self.policies.forget(&id);
+            }
             return Box::pin(inner.call(call));
         }
-        let list = self.policies.get();
+        let policies = self.policies.clone();
         Box::pin(async move {
             let store = Store::of(&call, Side::Server)
                 .cloned()
                 .ok_or_else(|| Error::new(ErrorKind::Internal, ELEMENT, NoMetadata))?;
+            let id = call
+                .connection_id()
+                .map_err(|empty| Error::new(ErrorKind::InvalidArgument, ELEMENT, empty))?;
             let known = store.get::<Memory>().unwrap_or_default();
-            let ip = call.connection_mut().ip_context_mut();
-            let memory = apply(ip, list.policies(), &known);
+            let connection = call.connection_mut();
+            let (given, list) = policies.give(id, &connection.labels);
+            let own = list.policies_for(&connection.labels).cloned();
+            let own: Vec<PolicyRoute> = own.collect();
+            let memory = apply(connection.ip_context_mut(), &own, &known);
             let connection = inner.call(call).await?;
             // What a failed request would have given, the client never had.
+            given.keep();
             store.insert(memory);
             Ok(connection)
         })

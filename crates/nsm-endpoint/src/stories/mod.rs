@@ -1,6 +1,7 @@
 //! An endpoint with all that this crate has, behind a hop that dies and comes back.
 
 mod addresses;
+mod changes;
 mod failures;
 mod policies;
 mod returns;
@@ -9,7 +10,10 @@ use nsm_api::connection::{Connection, Mechanism, Path, PathSegment};
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::begin::AnswerLayer;
 use nsm_chain::test_util::{FailOn, echo};
-use nsm_chain::{BeginLayer, BoxNetworkService, Call, Error, MetadataLayer, Side, UpdatePathLayer};
+use nsm_chain::{
+    BeginLayer, BoxNetworkService, Call, Error, MetadataLayer, Monitor, MonitorLayer, Side,
+    UpdatePathLayer,
+};
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::{
@@ -22,6 +26,7 @@ use crate::{
 struct Endpoint {
     chain: BoxNetworkService,
     ipam: IpamLayer,
+    monitor: Monitor,
     policies: Policies,
 }
 
@@ -50,12 +55,14 @@ impl Settings {
     /// An endpoint in which something goes wrong below the elements.
     fn start_above(&self, wrong: FailOn) -> Endpoint {
         let ipam = IpamLayer::new(self.prefixes.parse().unwrap(), self.policy);
-        let policies = Policies::new(list(self.list));
+        let monitor = Monitor::new();
+        let policies = Policies::new(list(self.list), monitor.clone());
         let chain = ServiceBuilder::new()
             .layer(BoxNetworkService::layer())
             .layer(UpdatePathLayer::new("nse"))
             .layer(BeginLayer::new(Side::Server))
             .layer(MetadataLayer::new(Side::Server))
+            .layer(MonitorLayer::new(monitor.clone()))
             .layer(ServicesLayer::new(["icmp-responder"], "ETHERNET"))
             .layer(ipam.clone())
             .layer(PoliciesLayer::new(policies.clone()))
@@ -65,6 +72,7 @@ impl Settings {
         Endpoint {
             chain,
             ipam,
+            monitor,
             policies,
         }
     }
