@@ -6,6 +6,7 @@
 //! to them, and on a close the rules go before the interfaces do.
 
 use nsm_chain::begin::AnswerLayer;
+use nsm_chain::monitor::{Monitor, MonitorLayer, RelayLayer};
 use nsm_chain::token::Unsigned;
 use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
@@ -32,6 +33,8 @@ pub struct Forwarder {
     pub chain: BoxNetworkService,
     /// The connections that stand.
     pub standing: StandingLayer,
+    /// What becomes of them, for clients to hear.
+    pub monitor: Monitor,
 }
 
 impl Forwarder {
@@ -56,6 +59,9 @@ impl Forwarder {
         let kernel = nsm_kernel::Config::new(config.route_protocol);
         let kernel = KernelLayer::new(kernel).map_err(Error::Kernel)?;
         let transports = Transports::new(config.dial_timeout.get());
+        // One transport for each endpoint, for calls and for what becomes of connections.
+        let connect = Connect::by_next_hop(transports);
+        let monitor = Monitor::new();
         let map = StaticMap::new(config.endpoints.clone().into_inner());
 
         let chain = ServiceBuilder::new()
@@ -83,6 +89,8 @@ impl Forwarder {
             .client("metadata", MetadataLayer::new(Side::Client))
             // Below the tokens: closes what the client has not asked for again in time.
             .server("timeout", TimeoutLayer::new())
+            // Tells those who listen what becomes of a connection.
+            .server("monitor", MonitorLayer::new(monitor.clone()))
             // Which connections there are, for an end that closes them and for `reunite`.
             .server("standing", standing.clone())
             // The client's namespace: the descriptor that came with the call, ...
@@ -119,11 +127,17 @@ impl Forwarder {
             .client("token", TokenLayer::new(Side::Client, token))
             // What the endpoint answered, for the close of a request that fails above.
             .client("answer", AnswerLayer)
+            // Listens at the endpoint, and tells the client on what it hears.
+            .client("monitor", RelayLayer::new(monitor.clone(), connect.clone()))
             // The span of the call itself, for the endpoint to hang its own on. Below all others.
             .client("connect", TraceContextLayer::new(Side::Client))
-            // One transport for each endpoint. Our own name is in the path already, and no namespace
+            // Our own name is in the path already, and no namespace
             // of ours goes out, so that a client chain has no more than this.
-            .service(Connect::by_next_hop(transports));
-        Ok(Self { chain, standing })
+            .service(connect);
+        Ok(Self {
+            chain,
+            standing,
+            monitor,
+        })
     }
 }

@@ -79,9 +79,14 @@ impl Program for Config {
         // First of all: of two forwarders at one address, the second touches nothing.
         let listener = Listener::bind(&self.listen_on).await?;
         // The chain outlives the server, for the closes at the end go through it.
-        let Forwarder { chain, standing } = Forwarder::new(&self)?;
+        let Forwarder {
+            chain,
+            standing,
+            monitor,
+        } = Forwarder::new(&self)?;
         let services = self.endpoints.keys().cloned();
         Server::new(chain.clone())
+            .monitor(monitor)
             .service_names(services)
             .serve(listener, shutdown.requested())
             .await;

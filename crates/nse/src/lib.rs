@@ -63,7 +63,8 @@ impl Program for Config {
         let monitor = Monitor::new();
         let (file, policies) = self.policies(&monitor)?;
         let listener = Listener::bind(&self.listen_on).await?;
-        let server = Server::new(chain::chain(&self, policies.clone(), monitor))
+        let server = Server::new(chain::chain(&self, policies.clone(), monitor.clone()))
+            .monitor(monitor)
             .service_names(self.service_names.iter().cloned())
             .serve(listener, shutdown.requested());
         // A change of the file is followed as long as anybody is served.
