@@ -40,13 +40,18 @@ const FIRST_EVENT: Duration = Duration::from_secs(5);
 /// [`Refused`](crate::status::Refused) as its cause;
 /// [`Internal`](ErrorKind::Internal) when there is no [`NextHop`].
 impl Watch for Connect {
-    fn watch(&self, to: &Extensions, selector: MonitorScopeSelector) -> EventStream {
-        let mut hop = Extensions::new();
-        if let Some(next_hop) = to.get::<NextHop>() {
-            hop.insert(next_hop.clone());
+    fn next_hop(&self, call: &Extensions) -> Extensions {
+        let mut to = Extensions::new();
+        if let Some(next_hop) = call.get::<NextHop>() {
+            to.insert(next_hop.clone());
         }
+        to
+    }
+
+    fn watch(&self, to: &Extensions, selector: MonitorScopeSelector) -> EventStream {
+        let to = self.next_hop(to);
         let connect = self.clone();
-        async move { connect.open(&hop, selector).await }
+        async move { connect.open(&to, selector).await }
             .try_flatten_stream()
             .boxed()
     }

@@ -244,7 +244,7 @@ impl<S: NetworkService> Service<Call> for Healed<S> {
             }
             let events = call.extensions.get::<Events>().cloned();
             let events = events.ok_or_else(|| Error::new(ErrorKind::Internal, "heal", NoBegin))?;
-            let to = call.extensions.clone();
+            let to = heal.how.watch.next_hop(&call.extensions);
 
             let connection = inner.call(call).await?;
 

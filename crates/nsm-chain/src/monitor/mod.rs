@@ -47,8 +47,15 @@ pub type EventStream = BoxStream<'static, Result<ConnectionEvent, Error>>;
 ///
 /// The edge implements it over gRPC.
 pub trait Watch: Send + Sync + 'static {
-    /// Opens a stream of the connections that are selected. `to` are the extensions of a call of
-    /// the connection: where there are several next hops they say which it is.
+    /// What of a call's extensions says where the next hop is, if there are several. Whoever watches
+    /// for longer than the call takes keeps this and no more: extensions hold descriptors, too.
+    fn next_hop(&self, call: &Extensions) -> Extensions {
+        let _ = call;
+        Extensions::new()
+    }
+
+    /// Opens a stream of the connections that are selected, at the [next hop](Self::next_hop) of a
+    /// call.
     ///
     /// The stream is opened when it is first polled, waits no longer than a limit of its own for the
     /// next hop and its first event, and is closed when it is dropped. A next hop that has gone

@@ -94,7 +94,7 @@ impl<S: NetworkService> Service<Call> for Relayed<S> {
                 layer.watches.cancel(&id);
                 return inner.call(call).await;
             }
-            let to = call.extensions.clone();
+            let to = layer.watch.next_hop(&call.extensions);
 
             let connection = inner.call(call).await?;
 
