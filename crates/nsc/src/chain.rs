@@ -6,8 +6,8 @@ use nsm_chain::mechanisms::KernelMechanismLayer;
 use nsm_chain::token::Unsigned;
 use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
-    BeginLayer, BoxNetworkService, ClientInfoLayer, DeadlineLayer, Elements, MechanismsLayer,
-    MetadataLayer, RefreshLayer, Side, TokenLayer, TraceLayer, UpdatePathLayer,
+    BeginLayer, BoxNetworkService, ClientInfoLayer, DeadlineLayer, Elements, ExcludedPrefixesLayer,
+    MechanismsLayer, MetadataLayer, RefreshLayer, Side, TokenLayer, TraceLayer, UpdatePathLayer,
 };
 use nsm_grpc::{Connect, SendFdLayer, Transport};
 use nsm_netlink::{Netns, NetnsError};
@@ -63,6 +63,12 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         // An interface in our own namespace, with a name. Below all that does not care what carries
         // the connection.
         .client("mechanisms", mechanisms())
+        // Addresses of our connections are apart. Below what names the interface, by which groups are
+        // told.
+        .client(
+            "excludedprefixes",
+            ExcludedPrefixesLayer::new(config.awareness_groups.members()),
+        )
         // Sends our namespace as a descriptor, on the very connection that carries the call.
         .client("sendfd", SendFdLayer::client())
         // What the forwarder answered, for the close of a request that fails above.

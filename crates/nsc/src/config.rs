@@ -1,5 +1,6 @@
 //! What the client can be told.
 
+mod awareness;
 mod place;
 
 use std::num::NonZeroU8;
@@ -12,6 +13,7 @@ use nsm_program::settings::{parse_bool, positive};
 use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
 use thiserror::Error;
 
+pub use awareness::{AwarenessGroups, AwarenessGroupsError};
 pub use place::Place;
 
 /// Settings of the mesh's Go client that mean nothing here.
@@ -19,10 +21,6 @@ pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
     (
         &["NSM_MECHANISM"],
         "each URL of NSM_NETWORK_SERVICES names its own",
-    ),
-    (
-        &["NSM_AWARENESS_GROUPS"],
-        "prefixes of other connections are not excluded",
     ),
     (
         &[
@@ -78,6 +76,16 @@ pub struct Config {
         default_value = ""
     )]
     pub labels: Map,
+
+    /// Services that may give this client the same addresses; what else it connects to has to be
+    /// apart from all others
+    #[arg(
+        long,
+        env = "NSM_AWARENESS_GROUPS",
+        value_name = "[URL,...],...",
+        default_value = ""
+    )]
+    pub awareness_groups: AwarenessGroups,
 
     /// How long one attempt to reach the forwarder may take
     #[arg(

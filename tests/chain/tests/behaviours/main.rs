@@ -9,6 +9,7 @@ mod begin_reselect;
 mod begin_turns;
 mod client_info;
 mod deadline;
+mod excluded_prefixes;
 mod heal;
 mod hops;
 mod mechanisms;

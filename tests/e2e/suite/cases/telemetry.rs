@@ -21,7 +21,7 @@ pub fn all() -> Vec<Trial> {
 }
 
 /// The client, as its chain is read.
-const NSC: [&str; 13] = [
+const NSC: [&str; 14] = [
     "[id: nsc-0-0] [type: networkService] [method: Request]",
     "deadline/deadlineClient.Request",
     "updatepath/updatepathClient.Request",
@@ -32,6 +32,7 @@ const NSC: [&str; 13] = [
     "clientinfo/clientinfoClient.Request",
     "mechanisms/mechanismsClient.Request",
     "kernel/kernelClient.Request",
+    "excludedprefixes/excludedprefixesClient.Request",
     "sendfd/sendfdClient.Request",
     "answer/answerClient.Request",
     "connect/connectClient.Request",
