@@ -13,6 +13,9 @@ pub const REMOTE: &str = "REMOTE";
 
 /// Type of the mechanism that gives each end a kernel network interface.
 pub const KERNEL: &str = "KERNEL";
+/// Type of the mechanism that joins the ends by nothing at all: the connection carries names,
+/// policies and what else a context holds, and no packets.
+pub const NOOP: &str = "NOOP";
 
 /// Parameter: the name of the interface in the client's network namespace.
 pub const INTERFACE_NAME: &str = "name";

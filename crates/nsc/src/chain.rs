@@ -1,6 +1,6 @@
 //! The whole client, from top to bottom as a call passes it, each element with its name in traces.
 
-use nsm_api::mechanism::KERNEL;
+use nsm_api::mechanism::{KERNEL, NOOP};
 use nsm_chain::begin::AnswerLayer;
 use nsm_chain::mechanisms::KernelMechanismLayer;
 use nsm_chain::token::Unsigned;
@@ -14,6 +14,7 @@ use nsm_netlink::{Netns, NetnsError};
 use nsm_policyroute::{OneNamespace, PolicyRouteLayer};
 use nsm_program::TraceContextLayer;
 use tower::ServiceBuilder;
+use tower::layer::util::Identity;
 
 use crate::Config;
 
@@ -82,5 +83,8 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
 /// What can carry a connection.
 fn mechanisms() -> MechanismsLayer {
     let span = ElementLayer::new("kernel", Side::Client);
-    MechanismsLayer::new().with(KERNEL, (span, KernelMechanismLayer::new()))
+    MechanismsLayer::new()
+        .with(KERNEL, (span, KernelMechanismLayer::new()))
+        // What carries no packets needs nothing.
+        .with(NOOP, Identity::new())
 }

@@ -76,9 +76,9 @@ mod tests {
     use super::*;
     use clap::Parser;
     use nsm_api::connection::{Connection, Mechanism, Path, PathSegment};
+    use nsm_api::mechanism::NOOP;
     use nsm_api::networkservice::NetworkServiceRequest;
     use nsm_chain::{Call, now};
-    use nsm_endpoint::NOOP;
     use std::time::Duration;
     use tower::ServiceExt;
 

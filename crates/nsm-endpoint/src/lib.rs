@@ -65,7 +65,7 @@ pub mod services;
 
 pub use ipam::{CidrGroups, CidrGroupsError, IpamLayer, IpamPolicy, UnknownIpamPolicy};
 pub use last_hop::LastHopLayer;
-pub use mechanisms::{MechanismError, MechanismsLayer, NOOP, Offer};
+pub use mechanisms::{MechanismError, MechanismsLayer, Offer};
 pub use policies::{Place, Policies, PoliciesLayer, PolicyFile, PolicyFileError, PolicyList};
 pub use services::{ServiceError, ServicesLayer};
 

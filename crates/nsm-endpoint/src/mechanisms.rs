@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use nsm_api::connection::{Connection, Mechanism};
-use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL, OWN_NETNS};
+use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL, NOOP, OWN_NETNS};
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_api::{InterfaceName, InterfaceNameError};
 use nsm_chain::mechanisms::report_interface;
@@ -20,10 +20,6 @@ use thiserror::Error as ThisError;
 use tower::{Layer, Service};
 
 const ELEMENT: &str = "mechanisms";
-
-/// Type of the mechanism that joins the ends by nothing at all: the connection carries names,
-/// policies and what else a context holds, and no packets.
-pub const NOOP: &str = "NOOP";
 
 /// A mechanism that an endpoint offers.
 #[derive(Clone, Debug, PartialEq, Eq)]

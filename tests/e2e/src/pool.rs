@@ -1,7 +1,7 @@
 //! What an endpoint has to give.
 
 use crate::{Caller, Mesh};
-use nsm_endpoint::NOOP;
+use nsm_api::mechanism::NOOP;
 
 /// More connections than this would say that the pool of a case is too large to be counted.
 const MOST: usize = 128;

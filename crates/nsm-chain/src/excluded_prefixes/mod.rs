@@ -46,7 +46,7 @@ impl Member {
             return false;
         };
         let chosen = connection.mechanism.iter();
-        let mut mechanisms = chosen.chain(&request.mechanism_preferences);
+        let mechanisms = chosen.chain(&request.mechanism_preferences);
         let is_any = |wanted: &Option<String>, is: &dyn Fn(&Mechanism, &String) -> bool| {
             let wanted = wanted.as_ref();
             wanted.is_none_or(|wanted| mechanisms.clone().any(|it| is(it, wanted)))

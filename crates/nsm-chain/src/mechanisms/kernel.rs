@@ -1,7 +1,7 @@
 //! Asks for a kernel interface in a network namespace of the client.
 //!
-//! Every preference of type [`KERNEL`] gets the namespace, and a name for the interface where it has
-//! none: one that is set, or one made of the service's name and the connection's id. A name that
+//! Every preference of type [`KERNEL`] that names no namespace by a path of this process gets the one
+//! that is set, and a name for the interface where it has none: one that is set, or one made of the service's name and the connection's id. A name that
 //! were random would be another one when the client comes again after a restart, and what stands
 //! in the namespace under the former name would be lost to it.
 
@@ -21,8 +21,8 @@ const OF_SERVICE: usize = 10;
 /// Asks for kernel interfaces. See the [module](self).
 ///
 /// A request without a preference of that type gets one. The mechanism of a connection that has
-/// one already gets the namespace too: it may be told of by a hop that knows the namespace by
-/// another name.
+/// one already gets the namespace too, unless it names one by a path: what another hop tells of a
+/// connection names it as that hop does.
 #[derive(Clone, Debug)]
 pub struct KernelMechanismLayer {
     netns_url: Arc<str>,
@@ -87,8 +87,12 @@ impl KernelMechanismLayer {
     }
 
     fn place(&self, mechanism: &mut Mechanism) {
-        let url = String::from(&*self.netns_url);
-        mechanism.parameters.insert(NETNS_URL.to_owned(), url);
+        let url = mechanism.parameters.entry(NETNS_URL.to_owned());
+        let url = url.or_default();
+        if !url.starts_with("file:") {
+            url.clear();
+            url.push_str(&self.netns_url);
+        }
     }
 }
 

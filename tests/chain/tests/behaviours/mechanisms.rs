@@ -264,7 +264,7 @@ async fn completed(
 }
 
 #[tokio::test]
-async fn every_kernel_preference_names_the_namespace_and_others_stay_as_they_are() {
+async fn every_kernel_preference_names_a_namespace_and_others_stay_as_they_are() {
     let memif = of_type("MEMIF");
     let own = Mechanism::kernel().with_parameter(INTERFACE_NAME, "nsm-0");
     let preferences = [memif.clone(), own.clone(), own.clone()];
@@ -278,6 +278,9 @@ async fn every_kernel_preference_names_the_namespace_and_others_stay_as_they_are
     let elsewhere = KernelMechanismLayer::new().netns_url("file:///run/netns/a");
     let asked = completed(elsewhere, &preferences).await.unwrap();
     assert_eq!(asked[1].parameters[NETNS_URL], "file:///run/netns/a");
+    let named = own.with_parameter(NETNS_URL, "file:///run/netns/b");
+    let asked = completed(KernelMechanismLayer::new(), std::slice::from_ref(&named)).await;
+    assert_eq!(asked.unwrap(), [named]);
 }
 
 #[tokio::test]
