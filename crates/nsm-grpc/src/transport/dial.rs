@@ -72,6 +72,8 @@ pub(super) async fn dial(address: &Address) -> Result<Dialled, DialError> {
         .max_header_list_size(HEADERS)
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1)
+        // Until the other side says how many it takes, which is its first word.
+        .initial_max_send_streams(usize::MAX)
         .max_concurrent_reset_streams(CANCELLED);
     let (sender, connection) = http
         .handshake(TokioIo::new(socket))

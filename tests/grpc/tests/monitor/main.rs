@@ -3,9 +3,12 @@
 // What fails here fails a test.
 #![allow(clippy::unwrap_used)]
 
+mod between;
 mod ends;
 mod events;
+mod leaves;
 mod peer;
+mod room;
 mod silence;
 
 use futures_util::StreamExt;

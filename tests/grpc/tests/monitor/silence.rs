@@ -6,6 +6,7 @@ use nsm_chain::ErrorKind;
 use nsm_chain::monitor::Monitor;
 use tokio::time::{Duration, Instant, sleep};
 
+use crate::between::Between;
 use crate::peer::{Does, Peer};
 use crate::{all, heard, lost, monitored, of, standing, watch};
 
@@ -45,8 +46,33 @@ async fn a_peer_that_is_there_keeps_a_stream_on_which_nothing_happens() {
     let mut events = watch(&client, of("a"));
     heard(&mut events).await;
 
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(900)).await;
     monitor.update(&standing("a"));
 
     assert_eq!(heard(&mut events).await, (Update, vec![standing("a")]));
+}
+
+#[tokio::test]
+async fn a_network_that_drops_everything_is_found_and_was_never_pinged() {
+    let folder = Folder::new();
+    let monitor = Monitor::new();
+    let _serving = monitored(&folder.socket("s"), &monitor).await;
+    let between = Between::and(folder.file("s")).await;
+    let client = client(&between.address);
+    let mut events = watch(&client, of("a"));
+    heard(&mut events).await;
+    // It is asked once before.
+    sleep(Duration::from_secs(6)).await;
+    monitor.update(&standing("a"));
+    assert_eq!(heard(&mut events).await, (Update, vec![standing("a")]));
+
+    between.drops_all();
+    let since = Instant::now();
+    let error = lost(&mut events).await;
+
+    let slack = Duration::from_secs(2);
+    assert!(since.elapsed() < BOUND + slack, "{:?}", since.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    // A Go server ends the connection of a client that does so (grpc-go, keepalive).
+    assert_eq!(between.pings(), 0);
 }
