@@ -20,9 +20,11 @@ use nsm_policyroute::{PolicyRouteLayer, ReceivedNamespace};
 use nsm_program::TraceContextLayer;
 use tower::ServiceBuilder;
 
-use crate::discover::{DiscoverLayer, StaticMap, StopLayer};
+use crate::directory::Directory;
+use crate::discover::DiscoverLayer;
 use crate::mechanism::MechanismLayer;
 use crate::reunite::ReuniteLayer;
+use crate::round_robin::RoundRobinLayer;
 use crate::standing::StandingLayer;
 use crate::{Config, Error};
 
@@ -59,10 +61,11 @@ impl Forwarder {
         let kernel = nsm_kernel::Config::new(config.route_protocol);
         let kernel = KernelLayer::new(kernel).map_err(Error::Kernel)?;
         let transports = Transports::new(config.dial_timeout.get());
+        let endpoints = config.endpoints.clone().into_inner();
+        let directory = Directory::new(endpoints, transports.clone());
         // One transport for each endpoint, for calls and for what becomes of connections.
         let connect = Connect::by_next_hop(transports);
         let monitor = Monitor::new();
-        let map = StaticMap::new(config.endpoints.clone().into_inner());
 
         let chain = ServiceBuilder::new()
             // Hides the chain's type from the server.
@@ -103,8 +106,9 @@ impl Forwarder {
                 })
                 .except(own),
             )
-            // Where the endpoint is. Above all that writes: for an unknown service nothing is written.
-            .server("discover", DiscoverLayer::new(map))
+            // Which endpoints there are for the connection. Above all that writes: where there is none
+            // nothing is written.
+            .server("discover", DiscoverLayer::new(directory.clone()))
             // Rules and tables of the client, for the answer's policies. Above the interfaces: they
             // must stand for a route to lead to them, and on a close they go last.
             .option_layer(policies)
@@ -113,8 +117,6 @@ impl Forwarder {
             .server("kernel", kernel)
             // Above this the mechanism is the client's, below it is the endpoint's.
             .client("mechanismtranslation", MechanismLayer)
-            // A close that has nowhere to go ends here: what is ours is gone by then.
-            .client("stop", StopLayer)
             // The endpoint's namespace: the descriptor that came with the answer. It is taken out and
             // held no longer than the work on it takes: an endpoint that goes takes its end along.
             .client(
@@ -127,6 +129,9 @@ impl Forwarder {
             .client("token", TokenLayer::new(Side::Client, token))
             // What the endpoint answered, for the close of a request that fails above.
             .client("answer", AnswerLayer)
+            // Which of these endpoints it is: below this the call has one next hop, and may be another
+            // call for another one. A close goes where the connection stands, or ends here.
+            .client("roundrobin", RoundRobinLayer::new(directory))
             // Listens at the endpoint, and tells the client on what it hears.
             .client("monitor", RelayLayer::new(monitor.clone(), connect.clone()))
             // The span of the call itself, for the endpoint to hang its own on. Below all others.

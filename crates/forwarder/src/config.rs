@@ -4,8 +4,10 @@ use std::num::NonZeroU8;
 
 use nsm_grpc::Address;
 use nsm_netlink::{Owner, TableRange};
-use nsm_program::settings::{GoDuration, Map, parse_bool, positive};
+use nsm_program::settings::{GoDuration, parse_bool, positive};
 use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
+
+use crate::endpoints::Endpoints;
 
 /// Settings of the mesh's Go forwarders that mean nothing here.
 pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
@@ -64,14 +66,14 @@ pub struct Config {
     )]
     pub listen_on: Address,
 
-    /// Where the endpoint of each network service is
+    /// Where the endpoints of each network service are; a service that comes again has several
     #[arg(
         long,
         env = "NSM_ENDPOINTS",
         value_name = "SERVICE=URL,...",
         default_value = ""
     )]
-    pub endpoints: Map<Address, '='>,
+    pub endpoints: Endpoints,
 
     /// How long one attempt to reach an endpoint may take
     //
@@ -204,21 +206,25 @@ mod tests {
     #[test]
     fn endpoints_are_a_map_of_services_and_addresses() {
         let Asked::Run(configured) =
-            asked(&["--endpoints=a=unix:///run/a.sock, b@c=tcp://10.0.0.1:5001"])
+            asked(&["--endpoints=a=unix:///run/a.sock, b@c=tcp://10.0.0.1:5001, a=unix:///b"])
         else {
             panic!("not configured");
         };
         let endpoints = configured.config.endpoints.into_inner();
-        assert_eq!(endpoints["a"].to_string(), "unix:///run/a.sock");
-        assert_eq!(endpoints["b@c"].to_string(), "tcp://10.0.0.1:5001");
+        let addresses = |service: &str| {
+            let list = endpoints[service].iter();
+            list.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(addresses("a"), ["unix:///run/a.sock", "unix:///b"]);
+        assert_eq!(addresses("b@c"), ["tcp://10.0.0.1:5001"]);
     }
 
     #[test]
     fn a_value_that_makes_no_sense_is_refused_in_one_line() {
         for (argument, words) in [
-            ("--endpoints=a", "key=value"),
+            ("--endpoints=a", "service=URL"),
             ("--endpoints=a=b", "is no address"),
-            ("--endpoints=a=unix:///1,a=unix:///2", "twice"),
+            ("--endpoints=a=unix:///1,a=unix:///1", "twice"),
             ("--route-protocol=0", "zero"),
             ("--policy-route=maybe", "neither true"),
             ("--policy-route-tables=253-254", "253"),

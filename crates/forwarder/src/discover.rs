@@ -1,35 +1,30 @@
-//! Finds the endpoint of a network service.
+//! Finds the endpoints that a call may go to.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use nsm_api::connection::Connection;
+use nsm_api::connection::{Connection, State};
 use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
-use nsm_grpc::{Address, NextHop};
+use nsm_grpc::Address;
 use thiserror::Error as ThisError;
 use tower::{Layer, Service};
 
+use crate::directory::Directory;
+
 const ELEMENT: &str = "discover";
 
-/// Knows where endpoints are: a list of the configuration, or a registry.
-pub trait Discover: Clone + Send + Sync + 'static {
-    /// The address of the endpoint for a connection.
-    ///
-    /// # Errors
-    ///
-    /// See [`DiscoverError`].
-    ///
-    /// # Cancellation
-    ///
-    /// The future may be dropped at any time.
-    fn discover(
-        &self,
-        connection: &Connection,
-    ) -> impl Future<Output = Result<Address, DiscoverError>> + Send;
+/// The endpoints that a call may go to, in the order in which they are tried. It is in the
+/// extensions of every request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// The only endpoint of the service.
+    Only(Address),
+    /// The one that the connection names, of several.
+    Named(Address, String),
+    /// All of several.
+    Any(Vec<Address>),
 }
 
-/// Why there is no address.
+/// Why there is no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum DiscoverError {
@@ -44,6 +39,14 @@ pub enum DiscoverError {
         /// What there is.
         known: Vec<String>,
     },
+    /// Others offer the service.
+    #[error("endpoint {name:?} of network service {service:?} is not reached: ask for another one")]
+    Away {
+        /// The endpoint that the connection names.
+        name: String,
+        /// The service.
+        service: String,
+    },
 }
 
 fn or_none(known: &[String]) -> String {
@@ -53,47 +56,29 @@ fn or_none(known: &[String]) -> String {
     }
 }
 
-/// One endpoint for each network service, from the configuration.
-#[derive(Clone, Debug, Default)]
-pub struct StaticMap(Arc<BTreeMap<String, Address>>);
-
-impl StaticMap {
-    /// These, and no others.
-    pub fn new(endpoints: BTreeMap<String, Address>) -> Self {
-        Self(Arc::new(endpoints))
-    }
-}
-
-impl Discover for StaticMap {
-    async fn discover(&self, connection: &Connection) -> Result<Address, DiscoverError> {
-        let asked = &connection.network_service;
-        let address = self.0.get(asked).cloned();
-        address.ok_or_else(|| DiscoverError::Unknown {
-            asked: asked.clone(),
-            known: self.0.keys().cloned().collect(),
-        })
-    }
-}
-
-/// Puts the address of the endpoint into each call's extensions, as [`NextHop`].
+/// Puts the [`Candidates`] for each request into its extensions.
+///
+/// A connection that names its endpoint goes there, if the service has several; of one that names
+/// none, each goes first to another, in turn, and one that is to be selected anew goes last where it
+/// stood before. Where a close goes is known where the connection is.
 #[derive(Clone, Debug)]
-pub struct DiscoverLayer<D> {
-    discover: D,
+pub struct DiscoverLayer {
+    directory: Directory,
 }
 
-impl<D: Discover> DiscoverLayer<D> {
-    /// Asks `discover`.
-    pub fn new(discover: D) -> Self {
-        Self { discover }
+impl DiscoverLayer {
+    /// Looks there.
+    pub fn new(directory: Directory) -> Self {
+        Self { directory }
     }
 }
 
-impl<D: Clone, S> Layer<S> for DiscoverLayer<D> {
-    type Service = Discovered<D, S>;
+impl<S> Layer<S> for DiscoverLayer {
+    type Service = Discovered<S>;
 
-    fn layer(&self, inner: S) -> Discovered<D, S> {
+    fn layer(&self, inner: S) -> Discovered<S> {
         Discovered {
-            discover: self.discover.clone(),
+            directory: self.directory.clone(),
             inner,
         }
     }
@@ -103,15 +88,15 @@ impl<D: Clone, S> Layer<S> for DiscoverLayer<D> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] for a request of a service that nobody offers; the request does not go
-/// on. A close goes on without an address: what is ours goes, whoever the endpoint was.
+/// [`ErrorKind::NotFound`] for a request of a service that nobody offers, and for one that names an
+/// endpoint which is not reached and not known while there are others; the request does not go on.
 #[derive(Clone, Debug)]
-pub struct Discovered<D, S> {
-    discover: D,
+pub struct Discovered<S> {
+    directory: Directory,
     inner: S,
 }
 
-impl<D: Discover, S: NetworkService> Service<Call> for Discovered<D, S> {
+impl<S: NetworkService> Service<Call> for Discovered<S> {
     type Response = Connection;
     type Error = Error;
     type Future = BoxFuture;
@@ -122,145 +107,58 @@ impl<D: Discover, S: NetworkService> Service<Call> for Discovered<D, S> {
 
     fn call(&mut self, mut call: Call) -> BoxFuture {
         let mut inner = take_ready(&mut self.inner);
-        let discover = self.discover.clone();
+        if let Operation::Close(_) = call.operation {
+            return Box::pin(inner.call(call));
+        }
+        let directory = self.directory.clone();
         Box::pin(async move {
-            match discover.discover(call.connection()).await {
-                Ok(address) => {
-                    call.extensions.insert(NextHop(address));
-                }
-                Err(error) => match call.operation {
-                    Operation::Request(_) => {
-                        return Err(Error::new(ErrorKind::NotFound, ELEMENT, error));
-                    }
-                    Operation::Close(_) => {
-                        call.extensions.remove::<NextHop>();
-                        tracing::debug!(%error, "a close goes no further than this forwarder");
-                    }
-                },
-            }
+            let candidates = candidates(&directory, call.connection())
+                .await
+                .map_err(|error| Error::new(ErrorKind::NotFound, ELEMENT, error))?;
+            call.extensions.insert(candidates);
             inner.call(call).await
         })
     }
 }
 
-/// Ends a close that has no [`NextHop`].
-///
-/// It sits below all that has to act on a close, and above what calls the endpoint.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StopLayer;
-
-impl<S> Layer<S> for StopLayer {
-    type Service = Stop<S>;
-
-    fn layer(&self, inner: S) -> Stop<S> {
-        Stop { inner }
+async fn candidates(
+    directory: &Directory,
+    connection: &Connection,
+) -> Result<Candidates, DiscoverError> {
+    let service = &connection.network_service;
+    let endpoints = match directory.endpoints(service) {
+        Some([only]) => return Ok(Candidates::Only(only.clone())),
+        Some(endpoints) => endpoints,
+        None => {
+            return Err(DiscoverError::Unknown {
+                asked: service.clone(),
+                known: directory.services().cloned().collect(),
+            });
+        }
+    };
+    let name = &connection.network_service_endpoint_name;
+    if !name.is_empty() {
+        let located = directory.locate(endpoints, name).await;
+        return match located {
+            Some(address) => Ok(Candidates::Named(address, name.clone())),
+            None => Err(DiscoverError::Away {
+                name: name.clone(),
+                service: service.clone(),
+            }),
+        };
     }
+    let mut in_turn = directory.in_turn(service).unwrap_or_default();
+    if let Some(former) = given_up(directory, connection) {
+        in_turn.sort_by_key(|address| *address == former);
+    }
+    Ok(Candidates::Any(in_turn))
 }
 
-/// The service of [`StopLayer`]. Its errors are those from below.
-#[derive(Clone, Debug)]
-pub struct Stop<S> {
-    inner: S,
-}
-
-impl<S: NetworkService> Service<Call> for Stop<S> {
-    type Response = Connection;
-    type Error = Error;
-    type Future = BoxFuture;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
+/// Where a connection stood that is to be selected anew: its path says it still.
+fn given_up(directory: &Directory, connection: &Connection) -> Option<Address> {
+    if connection.state() != State::ReselectRequested {
+        return None;
     }
-
-    fn call(&mut self, call: Call) -> BoxFuture {
-        let has_hop = call.extensions.get::<NextHop>().is_some();
-        match call.operation {
-            Operation::Close(connection) if !has_hop => Box::pin(async move { Ok(connection) }),
-            _ => Box::pin(take_ready(&mut self.inner).call(call)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nsm_api::networkservice::NetworkServiceRequest;
-    use nsm_chain::test_util::{Recorder, echo};
-    use tower::{ServiceBuilder, ServiceExt};
-
-    fn map() -> StaticMap {
-        let address = "unix:///run/nse.sock".parse().unwrap();
-        StaticMap::new(BTreeMap::from([("smtp".to_owned(), address)]))
-    }
-
-    fn connection(service: &str) -> Connection {
-        Connection {
-            network_service: service.to_owned(),
-            ..Connection::default()
-        }
-    }
-
-    fn request(service: &str) -> Call {
-        Call::request(NetworkServiceRequest {
-            connection: Some(connection(service)),
-            ..NetworkServiceRequest::default()
-        })
-    }
-
-    #[tokio::test]
-    async fn a_known_service_has_an_address() {
-        let address = map().discover(&connection("smtp")).await.unwrap();
-
-        assert_eq!(address.to_string(), "unix:///run/nse.sock");
-    }
-
-    #[tokio::test]
-    async fn a_request_for_an_unknown_service_is_not_found_and_goes_no_further() {
-        let below = Recorder::new();
-        let chain = ServiceBuilder::new()
-            .layer(DiscoverLayer::new(map()))
-            .layer(below.clone())
-            .service(echo());
-
-        let error = chain.oneshot(request("http")).await.unwrap_err();
-
-        assert_eq!(
-            error.report().to_string(),
-            "discover: not found: there is no endpoint of network service \"http\": known are smtp"
-        );
-        assert!(below.operations().is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_close_goes_on_whatever_it_names() {
-        let below = Recorder::new();
-        let chain = ServiceBuilder::new()
-            .layer(DiscoverLayer::new(map()))
-            .layer(below.clone())
-            .service(echo());
-
-        chain
-            .oneshot(Call::close(connection("http")))
-            .await
-            .unwrap();
-
-        assert_eq!(below.operations(), ["close"]);
-    }
-
-    #[tokio::test]
-    async fn a_close_of_an_unknown_service_ends_before_the_endpoint() {
-        let below = Recorder::new();
-        let chain = ServiceBuilder::new()
-            .layer(DiscoverLayer::new(map()))
-            .layer(StopLayer)
-            .layer(below.clone())
-            .service(echo());
-
-        for service in ["http", "smtp"] {
-            let close = Call::close(connection(service));
-            chain.clone().oneshot(close).await.unwrap();
-        }
-
-        assert_eq!(below.operations(), ["close"], "that of smtp");
-    }
+    let endpoints = directory.endpoints(&connection.network_service)?;
+    directory.known(endpoints, &connection.next_segment()?.name)
 }

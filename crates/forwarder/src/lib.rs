@@ -9,9 +9,12 @@
 
 pub mod chain;
 mod config;
+pub mod directory;
 pub mod discover;
+mod endpoints;
 pub mod mechanism;
 pub mod reunite;
+pub mod round_robin;
 pub mod standing;
 
 use std::io;
@@ -26,6 +29,7 @@ use thiserror::Error;
 
 use chain::Forwarder;
 pub use config::Config;
+pub use endpoints::{Endpoint, EndpointError, Endpoints, EndpointsError};
 
 /// What the end needs besides the closes: the calls that are under way (5 s), and the last spans.
 const END: Duration = Duration::from_secs(10);
@@ -84,7 +88,7 @@ impl Program for Config {
             standing,
             monitor,
         } = Forwarder::new(&self)?;
-        let services = self.endpoints.keys().cloned();
+        let services = self.endpoints.services().cloned();
         Server::new(chain.clone())
             .monitor(monitor)
             .service_names(services)

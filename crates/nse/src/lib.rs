@@ -65,7 +65,8 @@ impl Program for Config {
         let listener = Listener::bind(&self.listen_on).await?;
         let server = Server::new(chain::chain(&self, policies.clone(), monitor.clone()))
             .monitor(monitor)
-            .service_names(self.service_names.iter().cloned())
+            // Its own name, too: by it a forwarder finds where a connection stands.
+            .service_names(self.service_names.iter().chain([&self.name]).cloned())
             .serve(listener, shutdown.requested());
         // A change of the file is followed as long as anybody is served.
         tokio::select! {

@@ -35,6 +35,7 @@ mod connect;
 mod failure;
 pub mod fd;
 mod header;
+mod health;
 mod listener;
 mod patience;
 mod reserve;

@@ -428,3 +428,24 @@ async fn a_transport_can_be_shared_by_chains() {
 
     assert_eq!(connected.borrow().generation, 1);
 }
+
+#[tokio::test]
+async fn a_next_hop_is_asked_for_whom_it_speaks() {
+    let folder = Folder::new();
+    let server = Server::new(BoxNetworkService::new(End)).service_names(["net", "nse-1"]);
+    let serving = Serving::server(&folder.socket("s"), server).await;
+    let transports = Transports::new(Duration::from_secs(1));
+    let within = Duration::from_secs(5);
+    let hop = NextHop(serving.address.clone());
+
+    assert!(transports.serves(&hop, "nse-1", within).await.unwrap());
+    assert!(!transports.serves(&hop, "nse-2", within).await.unwrap());
+
+    serving.kill().await;
+    let start = Instant::now();
+    for nowhere in [hop, NextHop(folder.socket("nobody"))] {
+        let error = transports.serves(&nowhere, "nse-1", within).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert!(start.elapsed() < within, "nobody is waited for");
+}
