@@ -14,6 +14,7 @@ mod heal;
 mod hops;
 mod mechanisms;
 mod metadata;
+mod monitor;
 mod refresh;
 mod retry;
 mod test_util;
