@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Counts {
     /// How often a namespace was opened.
     pub opens: usize,
+    /// How often it was listened to.
+    pub listens: usize,
     /// How many bursts were sent.
     pub bursts: usize,
     /// Operations and dumps, by their kind.
@@ -90,6 +92,7 @@ impl<N> Counted<N> {
 
 impl<N: Namespace> Namespace for Counted<N> {
     type Kernel = CountedKernel<N::Kernel>;
+    type Notifications = N::Notifications;
 
     fn id(&self) -> NetnsId {
         self.inner.id()
@@ -101,6 +104,11 @@ impl<N: Namespace> Namespace for Counted<N> {
             inner: self.inner.open()?,
             counter: self.counter.clone(),
         })
+    }
+
+    fn listen(&self) -> Result<N::Notifications, KernelError> {
+        self.counter.lock().listens += 1;
+        self.inner.listen()
     }
 }
 
@@ -137,5 +145,9 @@ impl<K: Kernel> Kernel for CountedKernel<K> {
     fn links(&mut self) -> Result<Vec<Link>, KernelError> {
         self.counter.count(OpKind::DumpLinks);
         self.inner.links()
+    }
+
+    fn port(&self) -> u32 {
+        self.inner.port()
     }
 }

@@ -1,4 +1,4 @@
-use crate::{Family, Link, Route, Rule};
+use crate::{Family, Link, Notifications, Route, Rule};
 use nix::errno::Errno;
 use std::fmt;
 use std::io;
@@ -27,6 +27,9 @@ pub trait Namespace: Send + Sync + 'static {
     /// What [`open`](Self::open) gives.
     type Kernel: Kernel;
 
+    /// What [`listen`](Self::listen) gives.
+    type Notifications: Notifications;
+
     /// Which namespace this is.
     fn id(&self) -> NetnsId;
 
@@ -36,6 +39,16 @@ pub trait Namespace: Send + Sync + 'static {
     /// # Errors
     /// [`KernelError::Open`] when the namespace cannot be entered or gives no socket.
     fn open(&self) -> Result<Self::Kernel, KernelError>;
+
+    /// Listens to what happens in this namespace from now on. That pins the namespace too.
+    ///
+    /// # Errors
+    /// [`KernelError::Open`] when the namespace cannot be entered or gives no socket.
+    ///
+    /// # Panics
+    /// The real one: in a tokio runtime that was built without `enable_io`. Outside of any it is an
+    /// error.
+    fn listen(&self) -> Result<Self::Notifications, KernelError>;
 }
 
 /// The kernel's routing in one namespace.
@@ -73,6 +86,11 @@ pub trait Kernel: Send {
     /// # Errors
     /// When the dump is refused, is cut short, or can't be read.
     fn links(&mut self) -> Result<Vec<Link>, KernelError>;
+
+    /// The netlink port that notifications of what is written here name
+    /// ([`Notification::port`](crate::Notification::port)). Nobody else in the namespace has it as
+    /// long as this value lives, and anybody may have it afterwards.
+    fn port(&self) -> u32;
 }
 
 /// One write. Deletes name the full identity of what they delete.

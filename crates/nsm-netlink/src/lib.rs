@@ -2,7 +2,8 @@
 //!
 //! [`Namespace`] opens a [`Kernel`], and a kernel does three things: it executes a burst of
 //! [`Op`]s, one message each, in order; it dumps rules, routes and links; and it tells of every
-//! operation what became of it. [`Netns`] and [`Rtnl`] are the real ones. With the feature `fake`
+//! operation what became of it. [`Namespace::listen`] tells of what others do there. [`Netns`] and
+//! [`Rtnl`] are the real ones. With the feature `fake`
 //! there is a fake kernel that behaves as the real one does, and decorators over either that put
 //! faults in its way and count what it is asked.
 //!
@@ -53,6 +54,7 @@ mod interface;
 mod kernel;
 mod link;
 mod netns;
+mod notification;
 mod owner;
 mod route;
 mod rtnl;
@@ -70,11 +72,12 @@ pub use kernel::{Dump, Kernel, KernelError, Namespace, NetnsId, Op, OpKind, Plac
 pub use link::Link;
 pub use netns::{Netns, NetnsError};
 pub use nix::errno::Errno;
+pub use notification::{Notification, Notifications, Subject};
 pub use owner::Owner;
 pub use route::{Hop, Part, Route, RouteKind, SCOPE_LINK, SCOPE_UNIVERSE};
 pub use rtnl::{
     DuplicateDetection, InterfaceEvent, InterfaceMonitor, InterfaceSubject, LinkState, Monitor,
-    Rtnl, SetupError, SetupFailure, VethEnd,
+    Rtnl, RtnlNotifications, SetupError, SetupFailure, VethEnd,
 };
 pub use rule::{Action, PortRange, PortRangeError, Rule, Selector};
 pub use table::{TableId, TableRange, TableRangeError};

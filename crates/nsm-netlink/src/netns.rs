@@ -1,4 +1,4 @@
-use crate::rtnl::{self, LinkState, Rtnl, SetupError};
+use crate::rtnl::{self, LinkState, Rtnl, RtnlNotifications, SetupError};
 use crate::{KernelError, Namespace, NetnsId};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -137,6 +137,7 @@ impl AsFd for Netns {
 
 impl Namespace for Netns {
     type Kernel = Rtnl;
+    type Notifications = RtnlNotifications;
 
     fn id(&self) -> NetnsId {
         self.id
@@ -150,6 +151,10 @@ impl Namespace for Netns {
                 netns: self.id,
                 source,
             })
+    }
+
+    fn listen(&self) -> Result<RtnlNotifications, KernelError> {
+        RtnlNotifications::new(self)
     }
 }
 

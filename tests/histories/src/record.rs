@@ -94,6 +94,7 @@ impl<N> Clone for Recorded<N> {
 
 impl<N: Namespace> Namespace for Recorded<N> {
     type Kernel = RecordedKernel<N::Kernel>;
+    type Notifications = N::Notifications;
 
     fn id(&self) -> NetnsId {
         self.inner.id()
@@ -106,6 +107,10 @@ impl<N: Namespace> Namespace for Recorded<N> {
             recorder: self.recorder.clone(),
             tables: self.tables.clone(),
         })
+    }
+
+    fn listen(&self) -> Result<N::Notifications, KernelError> {
+        self.inner.listen()
     }
 }
 
@@ -160,5 +165,9 @@ impl<K: Kernel> Kernel for RecordedKernel<K> {
 
     fn links(&mut self) -> Result<Vec<Link>, KernelError> {
         self.inner.links()
+    }
+
+    fn port(&self) -> u32 {
+        self.inner.port()
     }
 }

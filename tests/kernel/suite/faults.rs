@@ -230,6 +230,7 @@ struct Shared<W>(Arc<W>);
 
 impl<W: World> Namespace for Shared<W> {
     type Kernel = W::Kernel;
+    type Notifications = W::Notifications;
 
     fn id(&self) -> nsm_netlink::NetnsId {
         self.0.id()
@@ -237,6 +238,10 @@ impl<W: World> Namespace for Shared<W> {
 
     fn open(&self) -> Result<Self::Kernel, KernelError> {
         self.0.open()
+    }
+
+    fn listen(&self) -> Result<Self::Notifications, KernelError> {
+        self.0.listen()
     }
 }
 

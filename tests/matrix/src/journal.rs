@@ -115,6 +115,7 @@ impl<N> Journalled<N> {
 
 impl<N: Namespace> Namespace for Journalled<N> {
     type Kernel = JournalledKernel<N::Kernel>;
+    type Notifications = N::Notifications;
 
     fn id(&self) -> NetnsId {
         self.inner.id()
@@ -134,6 +135,10 @@ impl<N: Namespace> Namespace for Journalled<N> {
             journal: self.journal.clone(),
             pod: self.pod,
         })
+    }
+
+    fn listen(&self) -> Result<N::Notifications, KernelError> {
+        self.inner.listen()
     }
 }
 
@@ -234,6 +239,10 @@ impl<K: Kernel> Kernel for JournalledKernel<K> {
                 }
             },
         )
+    }
+
+    fn port(&self) -> u32 {
+        self.inner.port()
     }
 }
 

@@ -15,6 +15,7 @@ struct State {
     bursts: Vec<Vec<Write>>,
     forget: Option<fn(&mut Rule)>,
     locked: Option<Errno>,
+    deaf: Option<Errno>,
 }
 
 impl Watch {
@@ -43,6 +44,16 @@ impl Watch {
         self.state().locked = None;
     }
 
+    /// The namespace gives nobody notifications any more who has none yet.
+    pub fn deafen(&self, errno: Errno) {
+        self.state().deaf = Some(errno);
+    }
+
+    /// The namespace gives notifications again.
+    pub fn let_hear(&self) {
+        self.state().deaf = None;
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,22 +75,36 @@ impl<N> Watched<N> {
 
 impl<N: Namespace> Namespace for Watched<N> {
     type Kernel = WatchedKernel<N::Kernel>;
+    type Notifications = N::Notifications;
 
     fn id(&self) -> NetnsId {
         self.inner.id()
     }
 
     fn open(&self) -> Result<Self::Kernel, KernelError> {
-        if let Some(errno) = self.watch.state().locked {
+        self.check(None)?;
+        Ok(WatchedKernel {
+            inner: self.inner.open()?,
+            watch: self.watch.clone(),
+        })
+    }
+
+    fn listen(&self) -> Result<N::Notifications, KernelError> {
+        let deaf = self.watch.state().deaf;
+        self.check(deaf)?;
+        self.inner.listen()
+    }
+}
+
+impl<N: Namespace> Watched<N> {
+    fn check(&self, reason: Option<Errno>) -> Result<(), KernelError> {
+        if let Some(errno) = self.watch.state().locked.or(reason) {
             return Err(KernelError::Open {
                 netns: self.inner.id(),
                 source: io::Error::from(errno),
             });
         }
-        Ok(WatchedKernel {
-            inner: self.inner.open()?,
-            watch: self.watch.clone(),
-        })
+        Ok(())
     }
 }
 
@@ -121,5 +146,9 @@ impl<K: Kernel> Kernel for WatchedKernel<K> {
 
     fn links(&mut self) -> Result<Vec<Link>, KernelError> {
         self.inner.links()
+    }
+
+    fn port(&self) -> u32 {
+        self.inner.port()
     }
 }

@@ -2,7 +2,8 @@
 
 use super::lookup::{Flow, Way};
 use super::rules::Want;
-use super::{FakeNamespace, Place};
+use super::state::State;
+use super::{FakeNamespace, OTHERS, Place};
 use crate::{Errno, Event, Family, Link, Refusal, Route, Rule};
 use ipnet::IpNet;
 
@@ -13,7 +14,7 @@ impl FakeNamespace {
     /// # Errors
     /// EEXIST when one has the name.
     pub fn add_link(&self, name: &str) -> Result<u32, Errno> {
-        self.shared.lock().links.add(name)
+        self.shared.lock().add_link(name)
     }
 
     /// Deletes an interface. Routes via it go, in IPv4 unnotified; rules stay.
@@ -45,7 +46,7 @@ impl FakeNamespace {
     /// # Errors
     /// ENODEV when there is none, EEXIST when another has the name.
     pub fn rename(&self, index: u32, name: &str) -> Result<(), Errno> {
-        self.shared.lock().links.rename(index, name)
+        self.shared.lock().rename(index, name)
     }
 
     /// Allows or forbids IPv6 on an interface (`net.ipv6.conf.DEV.disable_ipv6`). Where it is
@@ -106,9 +107,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn add_rule(&self, rule: Rule) -> Result<(), Refusal> {
-        self.shared
-            .lock()
-            .add_rule(rule, Want::Exclusive)
+        self.as_others(|state| state.add_rule(rule, Want::Exclusive))
             .map(|_| ())
     }
 
@@ -117,9 +116,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn add_rule_again(&self, rule: Rule) -> Result<(), Refusal> {
-        self.shared
-            .lock()
-            .add_rule(rule, Want::Duplicate)
+        self.as_others(|state| state.add_rule(rule, Want::Duplicate))
             .map(|_| ())
     }
 
@@ -129,9 +126,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn add_rule_unnumbered(&self, rule: Rule) -> Result<u32, Refusal> {
-        self.shared
-            .lock()
-            .add_rule(rule, Want::Unnumbered)
+        self.as_others(|state| state.add_rule(rule, Want::Unnumbered))
             .map(|rule| rule.priority)
     }
 
@@ -141,7 +136,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn delete_rule(&self, like: &Rule) -> Result<(), Refusal> {
-        self.shared.lock().del_rule(like)
+        self.as_others(|state| state.del_rule(like))
     }
 
     /// Adds a route as `ip route add` does.
@@ -149,7 +144,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn add_route(&self, route: Route) -> Result<(), Refusal> {
-        self.shared.lock().add_route(vec![route], Place::Exclusive)
+        self.as_others(|state| state.add_route(vec![route], Place::Exclusive))
     }
 
     /// Adds a route as `ip route append` does: behind its equals.
@@ -157,7 +152,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn append_route(&self, route: Route) -> Result<(), Refusal> {
-        self.shared.lock().add_route(vec![route], Place::Append)
+        self.as_others(|state| state.add_route(vec![route], Place::Append))
     }
 
     /// Adds a route as `ip route prepend` does: in IPv4 before its equals.
@@ -165,7 +160,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn prepend_route(&self, route: Route) -> Result<(), Refusal> {
-        self.shared.lock().add_route(vec![route], Place::Prepend)
+        self.as_others(|state| state.add_route(vec![route], Place::Prepend))
     }
 
     /// Replaces the first route of equal prefix and metric, whoever made it, as
@@ -174,7 +169,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn replace_route(&self, route: Route) -> Result<(), Refusal> {
-        self.shared.lock().add_route(vec![route], Place::Replace)
+        self.as_others(|state| state.add_route(vec![route], Place::Replace))
     }
 
     /// Adds one route of several legs, as `ip route add ... nexthop ... nexthop ...` does.
@@ -182,7 +177,7 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn add_multipath(&self, legs: Vec<Route>) -> Result<(), Refusal> {
-        self.shared.lock().add_route(legs, Place::Exclusive)
+        self.as_others(|state| state.add_route(legs, Place::Exclusive))
     }
 
     /// Deletes the first route that agrees with `like`.
@@ -190,7 +185,15 @@ impl FakeNamespace {
     /// # Errors
     /// What the kernel says.
     pub fn delete_route(&self, like: &Route) -> Result<(), Refusal> {
-        self.shared.lock().del_route(like)
+        self.as_others(|state| state.del_route(like))
+    }
+
+    fn as_others<T>(&self, write: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.shared.lock();
+        state.port = OTHERS;
+        let done = write(&mut state);
+        state.port = 0;
+        done
     }
 
     /// The namespace ends: it can't be opened any more.

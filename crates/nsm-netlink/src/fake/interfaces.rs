@@ -5,7 +5,9 @@ use super::Place;
 use super::fib4::{SCOPE_HOST, of_address};
 use super::links::{Device, LOOPBACK};
 use super::state::{LOCAL, MAIN, State};
-use crate::{Attributes, Change, Errno, Hop, Part, Route, RouteKind, SCOPE_LINK, SCOPE_UNIVERSE};
+use crate::{
+    Attributes, Change, Errno, Hop, Part, Route, RouteKind, SCOPE_LINK, SCOPE_UNIVERSE, Subject,
+};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use nix::libc;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,6 +18,26 @@ const MULTICAST_KIND: RouteKind = RouteKind::Other(libc::RTN_MULTICAST);
 const CONNECTED_METRIC: u32 = 256;
 
 impl State {
+    /// Adds an interface that is down.
+    pub(super) fn add_link(&mut self, name: &str) -> Result<u32, Errno> {
+        let index = self.links.add(name)?;
+        self.tell_link(Change::Added, index);
+        Ok(index)
+    }
+
+    pub(super) fn rename(&mut self, index: u32, name: &str) -> Result<(), Errno> {
+        self.links.rename(index, name)?;
+        self.tell_link(Change::Added, index);
+        Ok(())
+    }
+
+    fn tell_link(&mut self, change: Change, index: u32) {
+        if let Some(device) = self.links.get(index) {
+            let link = device.link.clone();
+            self.notify(change, Subject::Link(link));
+        }
+    }
+
     /// Sets an interface up. Nothing of what went when it was set down comes back, but the routes of
     /// its addresses.
     pub(super) fn set_up(&mut self, index: u32) -> Result<(), Errno> {
@@ -31,6 +53,7 @@ impl State {
                 .v6
                 .push(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128));
         }
+        self.tell_link(Change::Added, index);
         self.fib4.device_up(index);
         self.fib6.device_up(index);
         self.enable_addresses(index);
@@ -44,6 +67,7 @@ impl State {
             return Ok(());
         }
         device.v6.clear();
+        self.tell_link(Change::Added, index);
         self.fib4.device_down(index, false);
         let gone = self.fib6.device_down(index);
         self.tell_routes(Change::Removed, gone);
@@ -68,6 +92,7 @@ impl State {
         self.fib4.device_gone(index);
         let gone = self.fib6.device_gone(index);
         self.tell_routes(Change::Removed, gone);
+        self.tell_link(Change::Removed, index);
         self.links.remove(index);
         Ok(())
     }
@@ -100,6 +125,7 @@ impl State {
             IpNet::V6(_) if !device.ipv6_enabled => return Err(Errno::EACCES),
             IpNet::V6(net) => device.v6.push(net),
         }
+        self.notify(Change::Added, Subject::Address(index));
         self.enable_addresses(index);
         Ok(())
     }
@@ -109,6 +135,8 @@ impl State {
         if !device.networks().any(|net| net == address) {
             return Err(Errno::EADDRNOTAVAIL);
         }
+        self.notify(Change::Removed, Subject::Address(index));
+        let device = self.links.get_mut(index)?;
         match address {
             IpNet::V4(net) => self.remove_address4(index, net)?,
             IpNet::V6(net) => {

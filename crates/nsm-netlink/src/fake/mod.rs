@@ -31,6 +31,7 @@ mod fib6;
 mod interfaces;
 mod journal;
 mod links;
+mod listeners;
 mod lookup;
 mod nexthop4;
 mod nexthop6;
@@ -41,6 +42,7 @@ mod state;
 mod tests;
 
 pub use journal::{Journal, Write};
+pub use listeners::FakeNotifications;
 pub use lookup::{Flow, Way};
 
 use crate::{
@@ -51,8 +53,11 @@ use state::State;
 use std::fmt;
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The netlink port of the rest of the world, which comes through the methods of [`FakeNamespace`].
+pub const OTHERS: u32 = 1;
 
 /// A network namespace of the fake kernel. Clones are the same namespace.
 #[derive(Debug, Clone)]
@@ -114,6 +119,7 @@ impl Default for FakeNamespace {
 
 impl Namespace for FakeNamespace {
     type Kernel = FakeKernel;
+    type Notifications = FakeNotifications;
 
     fn id(&self) -> NetnsId {
         self.shared.id
@@ -122,6 +128,24 @@ impl Namespace for FakeNamespace {
     fn open(&self) -> Result<FakeKernel, KernelError> {
         let mut state = self.shared.lock();
         state.journal.opens += 1;
+        self.check(&state)?;
+        // The first that is given here, one above [`OTHERS`].
+        static NEXT: AtomicU32 = AtomicU32::new(OTHERS + 1);
+        Ok(FakeKernel {
+            shared: Arc::clone(&self.shared),
+            port: NEXT.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    fn listen(&self) -> Result<FakeNotifications, KernelError> {
+        let mut state = self.shared.lock();
+        self.check(&state)?;
+        Ok(state.listeners.add())
+    }
+}
+
+impl FakeNamespace {
+    fn check(&self, state: &State) -> Result<(), KernelError> {
         if state.destroyed {
             let source = io::Error::from(Errno::ENOENT);
             return Err(KernelError::Open {
@@ -129,9 +153,7 @@ impl Namespace for FakeNamespace {
                 source,
             });
         }
-        Ok(FakeKernel {
-            shared: Arc::clone(&self.shared),
-        })
+        Ok(())
     }
 }
 
@@ -139,16 +161,19 @@ impl Namespace for FakeNamespace {
 #[derive(Debug)]
 pub struct FakeKernel {
     shared: Arc<Shared>,
+    port: u32,
 }
 
 impl Kernel for FakeKernel {
     fn execute(&mut self, burst: &[Op]) -> Result<Vec<Result<(), Refusal>>, KernelError> {
         let mut state = self.shared.lock();
+        state.port = self.port;
         let write = |op: &Op| Write {
             op: op.clone(),
             outcome: state.apply(op),
         };
         let writes: Vec<_> = burst.iter().map(write).collect();
+        state.port = 0;
         let outcomes = writes.iter().map(|write| write.outcome.clone()).collect();
         state.journal.bursts.push(writes);
         Ok(outcomes)
@@ -193,6 +218,10 @@ impl Kernel for FakeKernel {
     fn links(&mut self) -> Result<Vec<Link>, KernelError> {
         self.count_dump(OpKind::DumpLinks);
         Ok(self.shared.lock().links.all().cloned().collect())
+    }
+
+    fn port(&self) -> u32 {
+        self.port
     }
 }
 

@@ -2,11 +2,13 @@ use super::fib4::Fib4;
 use super::fib6::Fib6;
 use super::journal::Entries;
 use super::links::{LOOPBACK, Links};
+use super::listeners::Listeners;
 use super::request::{Request, check_request, normal};
 use super::rules::{Rules, Want};
 use super::{Place, refuse};
 use crate::{
-    Action, Change, Errno, Event, Family, Hop, Object, Op, Part, Placement, Refusal, Route, Rule,
+    Action, Change, Errno, Event, Family, Hop, Notification, Object, Op, Part, Placement, Refusal,
+    Route, Rule, Subject,
 };
 
 pub(super) const MAIN: u32 = 254;
@@ -23,6 +25,9 @@ pub(super) struct State {
     pub(super) fib4: Fib4,
     pub(super) fib6: Fib6,
     pub(super) events: Vec<Event>,
+    pub(super) listeners: Listeners,
+    /// Whose request is at hand, 0 where the kernel does something by itself.
+    pub(super) port: u32,
     pub(super) journal: Entries,
     /// How many objects one read of a dump gives.
     pub(super) chunk: usize,
@@ -41,6 +46,8 @@ impl State {
             fib4: Fib4::default(),
             fib6: Fib6::default(),
             events: Vec::new(),
+            listeners: Listeners::default(),
+            port: 0,
             journal: Entries::default(),
             chunk: usize::MAX,
             between_reads: Vec::new(),
@@ -202,7 +209,21 @@ impl State {
     }
 
     fn tell(&mut self, change: Change, object: Object) {
+        let subject = match &object {
+            Object::Rule(rule) => Subject::Rule(rule.clone()),
+            Object::Route(route) => Subject::Route(route.clone()),
+        };
         self.events.push(Event { change, object });
+        self.notify(change, subject);
+    }
+
+    /// Tells those who listen, of interfaces and addresses too.
+    pub(super) fn notify(&mut self, change: Change, subject: Subject) {
+        self.listeners.tell(&Notification {
+            port: self.port,
+            change,
+            subject,
+        });
     }
 }
 

@@ -26,21 +26,14 @@ impl<N> Faulty<N> {
 
 impl<N: Namespace> Namespace for Faulty<N> {
     type Kernel = FaultyKernel<N::Kernel>;
+    type Notifications = N::Notifications;
 
     fn id(&self) -> NetnsId {
         self.inner.id()
     }
 
     fn open(&self) -> Result<Self::Kernel, KernelError> {
-        let script = self.faults.lock();
-        if script.killed {
-            return Err(KernelError::Open {
-                netns: self.inner.id(),
-                source: gone(),
-            });
-        }
-        let life = script.life;
-        drop(script);
+        let life = self.life()?;
         let inner = self.inner.open()?;
         Ok(FaultyKernel {
             inner,
@@ -48,6 +41,26 @@ impl<N: Namespace> Namespace for Faulty<N> {
             life,
             dead: false,
         })
+    }
+
+    /// What was opened before a kill goes on: a process that is gone reads nothing.
+    fn listen(&self) -> Result<N::Notifications, KernelError> {
+        self.life()?;
+        self.inner.listen()
+    }
+}
+
+impl<N: Namespace> Faulty<N> {
+    /// The life that the process is in.
+    fn life(&self) -> Result<usize, KernelError> {
+        let script = self.faults.lock();
+        if script.killed {
+            return Err(KernelError::Open {
+                netns: self.inner.id(),
+                source: gone(),
+            });
+        }
+        Ok(script.life)
     }
 }
 
@@ -175,6 +188,10 @@ impl<K: Kernel> Kernel for FaultyKernel<K> {
                 }
             },
         )
+    }
+
+    fn port(&self) -> u32 {
+        self.inner.port()
     }
 }
 

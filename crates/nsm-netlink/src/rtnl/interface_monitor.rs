@@ -1,6 +1,6 @@
 //! What the kernel tells of interfaces: multicast of links, addresses and neighbours.
 
-use super::monitor::Listener;
+use super::listener::Listener;
 use super::wire::Message;
 use super::{address, interface, neighbour};
 use crate::{Change, Interface, InterfaceAddress, KernelError, Neighbour, Netns};

@@ -5,8 +5,10 @@ mod answer;
 mod interface;
 mod interface_monitor;
 mod link;
+mod listener;
 mod monitor;
 mod neighbour;
+mod notifications;
 mod route;
 pub(crate) mod rule;
 mod setup;
@@ -21,6 +23,7 @@ pub use interface_monitor::{InterfaceEvent, InterfaceMonitor, InterfaceSubject};
 pub use monitor::Monitor;
 use nix::errno::Errno;
 use nix::libc;
+pub use notifications::RtnlNotifications;
 pub use setup::{DuplicateDetection, LinkState, SetupError, SetupFailure, VethEnd};
 use socket::Socket;
 pub(crate) use socket::in_this_namespace as socket_here;
@@ -300,5 +303,9 @@ impl Kernel for Rtnl {
             },
         )?;
         Ok(dump.items)
+    }
+
+    fn port(&self) -> u32 {
+        self.socket.port
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Socket {
     buffer: Vec<u8>,
     /// What may go out at once, as far as is known.
     room: Room,
+    /// The port that the kernel has given it.
+    pub(crate) port: u32,
 }
 
 /// What may go out at once.
@@ -58,6 +60,8 @@ impl Socket {
         }
         setsockopt(&inner, ReceiveTimeout, &TimeVal::new(ANSWER_TIMEOUT, 0))?;
         inner.connect(&SocketAddr::new(0, 0))?;
+        let mut address = SocketAddr::new(0, 0);
+        inner.get_address(&mut address)?;
         Ok(Self {
             inner,
             buffer: Vec::new(),
@@ -65,6 +69,7 @@ impl Socket {
                 bytes: 0,
                 messages: 0,
             },
+            port: address.port_number(),
         })
     }
 

@@ -202,6 +202,8 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
+    /// Who asked: in a notification, for what caused it.
+    pub(crate) port: u32,
     /// What follows the header.
     pub(crate) payload: &'a [u8],
 }
@@ -218,7 +220,8 @@ impl<'a> Iterator for Messages<'a> {
             return None;
         }
         let bytes = std::mem::take(&mut self.0);
-        let Some(&[a, b, c, d, e, f, g, h, i, j, k, l, ..]) = bytes.first_chunk::<HEADER>() else {
+        let Some(&[a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]) = bytes.first_chunk::<HEADER>()
+        else {
             return Some(Err(Malformed("a message's header is cut short")));
         };
         let len = u32::from_ne_bytes([a, b, c, d]) as usize;
@@ -230,6 +233,7 @@ impl<'a> Iterator for Messages<'a> {
             kind: u16::from_ne_bytes([e, f]),
             flags: u16::from_ne_bytes([g, h]),
             sequence: u32::from_ne_bytes([i, j, k, l]),
+            port: u32::from_ne_bytes([m, n, o, p]),
             payload,
         }))
     }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use nsm_netlink::fake::{Flow, Way};
 use nsm_netlink::{
     DuplicateDetection, Errno, Event, Family, Kernel, KernelError, LinkState, Monitor, Namespace,
-    Netns, NetnsId, Route, Rtnl, Rule, VethEnd,
+    Netns, NetnsId, Route, Rtnl, RtnlNotifications, Rule, VethEnd,
 };
 use std::fs;
 use std::process::{Command, Output};
@@ -26,6 +26,7 @@ pub(crate) struct Real {
 
 impl Namespace for Real {
     type Kernel = Rtnl;
+    type Notifications = RtnlNotifications;
 
     fn id(&self) -> NetnsId {
         self.netns.id()
@@ -33,6 +34,10 @@ impl Namespace for Real {
 
     fn open(&self) -> Result<Rtnl, KernelError> {
         self.netns.open()
+    }
+
+    fn listen(&self) -> Result<RtnlNotifications, KernelError> {
+        self.netns.listen()
     }
 }
 
