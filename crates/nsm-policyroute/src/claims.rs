@@ -90,7 +90,27 @@ impl Claims {
 
     /// The tables where selectors were seated last.
     pub fn seats(&self) -> impl Iterator<Item = Place> {
-        self.tables.iter().map(place)
+        self.seated().map(|(_, place)| place)
+    }
+
+    /// The selectors with the tables where they were seated last.
+    pub fn seated(&self) -> impl Iterator<Item = (&Selector, Place)> {
+        let tables = self.tables.iter();
+        tables.map(|(selector, table)| (selector, place((selector, table))))
+    }
+
+    /// The interfaces that traffic leaves by, by index, each with whether it is up.
+    pub fn devs(&self, links: &[Link]) -> BTreeMap<u32, bool> {
+        let names: BTreeSet<&str> = self.interfaces().collect();
+        let ours = links
+            .iter()
+            .filter(|link| names.contains(link.name.as_str()));
+        ours.map(|link| (link.index, link.up)).collect()
+    }
+
+    /// The interfaces that traffic leaves by.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        self.claims.values().map(|claim| claim.interface.as_str())
     }
 
     /// Remembers where the selectors are seated, and forgets those that nobody claims. One that

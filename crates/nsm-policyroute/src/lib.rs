@@ -52,20 +52,23 @@
 //! 2. *Touch only what is ours*: what carries our protocol number **and** lies in our tables.
 //! 3. *Never neither.* Whatever stops the process, each policy is on its old or its new content.
 //! 4. *No gap, no leak.* Routes stand before their rule, and a change adds before it deletes.
-//! 5. *The kernel is the truth.* Memory holds who wants what, never what is installed.
+//! 5. *The kernel is the truth.* Memory holds who wants what, never what is installed. What has
+//!    drifted is repaired by the next request, or at once with [`Config::watch`].
 //! 6. *Always ends.* Every step has a deadline and every search is bounded.
 //!
 //! # How to read it
 //!
 //! `policy` parses and validates, `claims` and `desired` say what is wanted of each selector,
 //! `actual` what stands, `seat` which rule and table each selector keeps or gets, `content` what a
-//! table lacks, and `plan` in which order it is written. These do no IO. `read`, `write` with what it
-//! takes back in `progress`, and `reconcile` are the thin shell, `registry` holds the namespaces,
+//! table lacks, and `plan` in which order it is written; `concern` says what of all that others do
+//! matters, and `pace` when it is repaired. These do no IO. `read`, `write` with what it takes back
+//! in `progress`, `reconcile` and `watch` are the thin shell, `registry` holds the namespaces,
 //! `service` is the tower side.
 
 mod actual;
 mod canonical;
 mod claims;
+mod concern;
 mod config;
 mod content;
 mod desired;
@@ -74,6 +77,7 @@ mod field;
 mod leftover;
 mod metrics;
 mod namespace;
+mod pace;
 mod plan;
 mod policy;
 mod priority;
@@ -88,6 +92,7 @@ mod seat;
 mod service;
 mod space;
 mod time;
+mod watch;
 mod write;
 
 pub use canonical::canonical;

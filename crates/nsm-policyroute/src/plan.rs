@@ -106,6 +106,28 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Leaves some units as they stand. Gives those of them that something was to be written for.
+    pub fn withhold(&mut self, units: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut withheld = BTreeSet::new();
+        for steps in [
+            &mut self.make,
+            &mut self.add,
+            &mut self.remove,
+            &mut self.cut,
+        ] {
+            steps.retain(|step| match step.unit {
+                Some(unit) if units.contains(&unit) => {
+                    withheld.insert(unit);
+                    false
+                }
+                _ => true,
+            });
+        }
+        withheld
+    }
+}
+
 /// Plans the way from what stands to what is wanted.
 pub fn plan(goal: &Goal<'_>, actual: &Actual, owner: Owner) -> Plan {
     let view = View::new(actual, owner);

@@ -5,11 +5,13 @@ use crate::config::Config;
 use crate::desired::Desired;
 use crate::error::Error;
 use crate::metrics::{Figures, Metrics, Standing};
+use crate::pace::Look;
 use crate::plan::{self, Goal, Plan};
 use crate::read;
 use crate::report::{self, Report};
 use crate::space::{Change, Space, Turn};
 use crate::time::Time;
+use crate::watch::Ears;
 use crate::write::{Halt, Writer, Written};
 use nsm_netlink::{Kernel, Link, Namespace, Op, Route, Rule, Selector, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +22,7 @@ const ATTEMPTS: u32 = 4;
 
 /// What a reconcile works with.
 #[derive(Debug)]
-pub struct Reconciler<'a, N> {
+pub struct Reconciler<'a, N: Namespace> {
     /// Where.
     pub netns: &'a N,
     /// How.
@@ -29,6 +31,8 @@ pub struct Reconciler<'a, N> {
     pub metrics: &'a Metrics,
     /// How long.
     pub time: Time,
+    /// What hears of others, where the namespace is watched.
+    pub ears: Option<&'a Ears<N::Notifications>>,
 }
 
 impl<N: Namespace> Reconciler<'_, N> {
@@ -44,7 +48,7 @@ impl<N: Namespace> Reconciler<'_, N> {
         let turn = Turn::new(space, change);
         let farewell = match change {
             Change::Close { connection, .. } => space.claims.get(connection).is_none(),
-            Change::Request { .. } | Change::Timer => false,
+            Change::Request { .. } | Change::Timer | Change::Drift => false,
         };
         if let Change::Close { .. } = change {
             // Memory never outlives a close, whatever becomes of the removals.
@@ -126,6 +130,10 @@ impl<N: Namespace> Reconciler<'_, N> {
         let owner = self.config.owner;
         let band = self.config.priorities;
         let mut kernel = self.netns.open()?;
+        if let Some(ears) = self.ears {
+            ears.hold();
+        }
+        // Links first: that waits for whoever is changing one, and what goes with it is gone then.
         let links = kernel.links()?;
         let own = self.interface(turn, &links).map_err(Halt::Error)?;
         let actual = read::read(&mut kernel, owner)?;
@@ -146,7 +154,8 @@ impl<N: Namespace> Reconciler<'_, N> {
             fail_closed: self.config.fail_closed,
             band,
         };
-        let plan = plan::plan(&goal, &actual, owner);
+        let mut plan = plan::plan(&goal, &actual, owner);
+        let withheld = self.withhold(change, &mut plan, &desired);
         if let Some(policy) = plan.unseated.iter().find_map(|unit| desired[*unit].own) {
             let tables = owner.tables;
             return Err(Halt::Error(Error::NoFreeTable { policy, tables }));
@@ -163,7 +172,11 @@ impl<N: Namespace> Reconciler<'_, N> {
             left: Vec::new(),
             probe_owed: space.probe_owed,
         };
-        let mut written = carry_out(writer, space, &plan)?;
+        let written = carry_out(writer, space, &plan);
+        if let Some(ears) = self.ears {
+            ears.leave_out(kernel.port());
+        }
+        let mut written = written?;
 
         *figures = Figures {
             adopted: adopted(&plan, &desired),
@@ -188,8 +201,49 @@ impl<N: Namespace> Reconciler<'_, N> {
             seated.remove(&desired[*unit].selector);
         }
         space.take_over(turn.claims.clone(), seated, orphans);
+        space.devs = space.claims.devs(&links);
+        self.answer(&plan, &desired, &written.failed, withheld);
         self.remember(space, change, &plan.tables, written)
             .map_err(Halt::Error)
+    }
+
+    /// Leaves the policies alone that others fight, where nobody has asked for them.
+    fn withhold(
+        &self,
+        change: &Change,
+        plan: &mut Plan,
+        desired: &[Desired],
+    ) -> BTreeSet<Selector> {
+        let (Change::Drift, Some(ears)) = (change, self.ears) else {
+            return BTreeSet::new();
+        };
+        let paused = ears.paused();
+        let units = desired.iter().enumerate();
+        let units = units.filter(|(_, desired)| paused.contains(&desired.selector));
+        let withheld = plan.withhold(&units.map(|(unit, _)| unit).collect());
+        let selector = |unit: usize| desired[unit].selector.clone();
+        withheld.into_iter().map(selector).collect()
+    }
+
+    /// Tells the watch what has become of what it heard.
+    fn answer(
+        &self,
+        plan: &Plan,
+        desired: &[Desired],
+        failed: &[usize],
+        withheld: BTreeSet<Selector>,
+    ) {
+        let Some(ears) = self.ears else { return };
+        let units = plan.steps().filter_map(|step| step.unit);
+        let repaired = units.filter(|unit| !failed.contains(unit));
+        let mut look = Look {
+            repaired: repaired
+                .map(|unit| desired[unit].selector.clone())
+                .collect(),
+            withheld,
+            failed: !failed.is_empty(),
+        };
+        ears.answered(&mut look);
     }
 
     /// The interface of the connection at hand, which must be there if it wants anything.

@@ -1,11 +1,13 @@
 //! The namespaces that are worked in: one lock and one memory each, namespaces in parallel.
 
+use crate::concern::Concern;
 use crate::config::Config;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::space::{Change, Space};
 use crate::time::Time;
+use crate::watch::{Ears, Watch};
 use nsm_api::ConnectionId;
 use nsm_chain::ErrorChain;
 use nsm_netlink::{Namespace, NetnsId};
@@ -24,7 +26,7 @@ const PARALLEL: usize = 16;
 
 /// All namespaces of one layer.
 #[derive(Debug)]
-pub struct Registry<N> {
+pub struct Registry<N: Namespace> {
     config: Config,
     metrics: Metrics,
     permits: Arc<Semaphore>,
@@ -32,7 +34,7 @@ pub struct Registry<N> {
 }
 
 #[derive(Debug)]
-struct Known<N> {
+struct Known<N: Namespace> {
     slots: HashMap<NetnsId, Arc<Slot<N>>>,
     /// Where each connection's claim is.
     homes: HashMap<ConnectionId, NetnsId>,
@@ -42,13 +44,15 @@ struct Known<N> {
 
 /// A namespace that is held, with its memory. The descriptor is what makes its id exact.
 #[derive(Debug)]
-struct Slot<N> {
+struct Slot<N: Namespace> {
     netns: Arc<N>,
     space: Arc<tokio::sync::Mutex<Space>>,
     timer: Mutex<Option<AbortHandle>>,
+    /// Held as long as there are claims, where watching is on.
+    watch: Mutex<Option<Watch<N::Notifications>>>,
 }
 
-impl<N> Drop for Slot<N> {
+impl<N: Namespace> Drop for Slot<N> {
     fn drop(&mut self) {
         if let Some(timer) = locked(&self.timer).take() {
             timer.abort();
@@ -102,7 +106,7 @@ impl<N: Namespace> Registry<N> {
     /// Works in a namespace: waits for its turn, then runs to the end whatever becomes of the
     /// caller. A close is not given up with its caller even while it waits, and it waits as long
     /// as it takes: nobody else would end the claim, and each piece of work before it has an end.
-    /// So does a timer, which nobody else would set again.
+    /// So does a timer, which nobody else would set again, and a repair.
     ///
     /// # Errors
     /// Those of the work; [`Error::TimedOut`] when it is not done in time.
@@ -120,7 +124,7 @@ impl<N: Namespace> Registry<N> {
                 let turn = timeout_at(time.end, turn).await.map_err(late)?;
                 return turn.take(change, time).await;
             }
-            Change::Timer => {
+            Change::Timer | Change::Drift => {
                 let turn = turn.await;
                 return turn.take(change, Time::of(self.config.timeout, None)).await;
             }
@@ -206,6 +210,7 @@ impl<N: Namespace> Registry<N> {
                 netns: Arc::clone(netns),
                 space: Arc::default(),
                 timer: Mutex::new(None),
+                watch: Mutex::new(None),
             })
         });
         Arc::clone(slot)
@@ -246,7 +251,7 @@ impl<N: Namespace> Drop for Waiting<N> {
 }
 
 /// Somebody whose turn in a namespace has come.
-struct Turn<N> {
+struct Turn<N: Namespace> {
     registry: Arc<Registry<N>>,
     slot: Arc<Slot<N>>,
     space: OwnedMutexGuard<Space>,
@@ -268,11 +273,20 @@ impl<N: Namespace> Turn<N> {
     /// Runs the work. Where a connection has moved here, its former home is left by a task of its
     /// own, so that nothing stays behind whatever becomes of the caller.
     fn run(mut self, change: Change, time: Time) -> (Result<(), Error>, Option<JoinHandle<()>>) {
+        let ears = self.ears(&change);
+        if matches!(change, Change::Drift) && !ears.as_ref().is_some_and(|ears| ears.begin()) {
+            self.registry.retire(&self.slot, &mut self.space);
+            return (Ok(()), None);
+        }
+        if let Some(ears) = &ears {
+            ears.listen(self.slot.netns.as_ref());
+        }
         let reconciler = Reconciler {
             netns: self.slot.netns.as_ref(),
             config: &self.registry.config,
             metrics: &self.registry.metrics,
             time,
+            ears: ears.as_deref(),
         };
         let result = reconciler.run(&mut self.space, &change);
         let mut leaving = None;
@@ -288,9 +302,10 @@ impl<N: Namespace> Turn<N> {
             Change::Close { connection, .. } => {
                 self.settle_home(connection, result.is_err());
             }
-            Change::Timer => {}
+            Change::Timer | Change::Drift => {}
         }
         self.set_timer();
+        self.set_watch(ears.as_deref());
         self.registry.retire(&self.slot, &mut self.space);
         drop(self.permit);
         (result, leaving)
@@ -316,6 +331,36 @@ impl<N: Namespace> Turn<N> {
             known.homes.remove(connection);
         }
         elsewhere
+    }
+
+    /// What hears of others here: from before the first claim's namespace is read.
+    fn ears(&self, change: &Change) -> Option<Arc<Ears<N::Notifications>>> {
+        let will_claim = matches!(change, Change::Request { wants, .. } if !wants.is_empty());
+        let mut watch = locked(&self.slot.watch);
+        if watch.is_none() && self.registry.config.watch && will_claim {
+            let ears = Ears::new(self.slot.netns.id(), self.concern());
+            let registry = Arc::downgrade(&self.registry);
+            let slot = Arc::downgrade(&self.slot);
+            let task = Handle::current().spawn(repair(Arc::clone(&ears), registry, slot));
+            *watch = Some(Watch::new(ears, task.abort_handle()));
+        }
+        watch.as_ref().map(|watch| Arc::clone(watch.ears()))
+    }
+
+    /// Goes on listening as long as there are claims.
+    fn set_watch(&self, ears: Option<&Ears<N::Notifications>>) {
+        if self.space.claims.is_empty() {
+            locked(&self.slot.watch).take();
+        } else if let Some(ears) = ears {
+            ears.go_on(self.concern());
+        }
+    }
+
+    fn concern(&self) -> Concern {
+        let Config {
+            owner, priorities, ..
+        } = self.registry.config;
+        Concern::of(&self.space.claims, &self.space.devs, owner, priorities)
     }
 
     /// Wakes up when the next left-over's time has come.
@@ -348,6 +393,25 @@ impl<N: Namespace> Turn<N> {
         let former = std::mem::replace(&mut *locked(&self.slot.timer), timer);
         if let Some(former) = former {
             former.abort();
+        }
+    }
+}
+
+/// Has repaired what others change. It holds neither the registry nor the namespace.
+async fn repair<N: Namespace>(
+    ears: Arc<Ears<N::Notifications>>,
+    registry: Weak<Registry<N>>,
+    slot: Weak<Slot<N>>,
+) {
+    loop {
+        ears.due().await;
+        let (Some(registry), Some(slot)) = (registry.upgrade(), slot.upgrade()) else {
+            return;
+        };
+        let netns = Arc::clone(&slot.netns);
+        drop(slot);
+        if let Err(error) = registry.work(netns, Change::Drift, None).await {
+            ears.failed(&error);
         }
     }
 }

@@ -163,9 +163,17 @@ pub fn look(desired: &[Desired], plan: &Plan, view: &View<'_>, band: Band) -> Se
     seen
 }
 
-/// The rules of others that can matter: those asked at or before the end of our band that look at
-/// nothing but what policies look at. One that depends on a mark, an interface or a destination
-/// takes its share on purpose.
+/// Whether a rule of somebody else can matter: it is asked at or before the end of our band and
+/// looks at nothing but what policies look at. One that depends on a mark, an interface or a
+/// destination takes its share on purpose.
+pub fn may_shadow(rule: &Rule, band: Band) -> bool {
+    rule.is_plain()
+        && rule.priority <= band.top()
+        && rule.action != Action::Nop
+        && rule.table != LOCAL_TABLE
+}
+
+/// The rules of others that can matter.
 struct Others<'a> {
     plain: Vec<(usize, &'a Rule)>,
     selectors: BTreeMap<&'a Selector, i64>,
@@ -183,12 +191,7 @@ impl<'a> Others<'a> {
         for (_, rule) in foreign().filter(|(_, rule)| rule.is_plain()) {
             *selectors.entry(&rule.selector).or_default() += 1;
         }
-        let plain = foreign().filter(|(_, rule)| {
-            rule.is_plain()
-                && rule.priority <= band.top()
-                && rule.action != Action::Nop
-                && rule.table != LOCAL_TABLE
-        });
+        let plain = foreign().filter(|(_, rule)| may_shadow(rule, band));
         Self {
             plain: plain.collect(),
             selectors,

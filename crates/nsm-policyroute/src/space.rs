@@ -36,6 +36,8 @@ pub struct Space {
     pub stale: BTreeMap<Selector, BTreeSet<(IpNet, Option<IpAddr>)>>,
     /// Whether IPv6 sockets have still to be made to look again after routes that were written.
     pub probe_owed: bool,
+    /// The interfaces of the claims, by index, and whether each was up when they were last read.
+    pub devs: BTreeMap<u32, bool>,
     /// What has been said and still holds.
     pub reported: BTreeSet<Report>,
     /// How the namespace stands, for the figures.
@@ -139,6 +141,8 @@ pub enum Change {
     },
     /// Nothing: a left-over's time has come.
     Timer,
+    /// Nothing: somebody else has changed what stands.
+    Drift,
 }
 
 /// The claims after a change, and what the change has ended.
@@ -203,7 +207,7 @@ impl Turn {
                 }
                 None => turn.named = turn.unclaimed(had),
             },
-            Change::Timer => {}
+            Change::Timer | Change::Drift => {}
         }
         let claimed = turn.claims.selectors();
         let owed = space

@@ -2,9 +2,9 @@
 
 use ipnet::IpNet;
 use nsm_netlink::{
-    DuplicateDetection, Event, LinkState, Namespace, Netns, NetnsError, Rtnl, VethEnd,
+    DuplicateDetection, Event, LinkState, Namespace, Netns, NetnsError, Route, Rtnl, VethEnd,
 };
-use policyroute_suite::Machine;
+use policyroute_suite::{Machine, listeners, replace_route};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs;
@@ -123,12 +123,20 @@ impl Machine for Lent {
         self.kernel().delete_address(index, address).unwrap();
     }
 
+    fn replace_route(&self, route: &Route) {
+        replace_route(&self.0, route);
+    }
+
     fn forbid_ipv6(&self, _: u32, name: &str) {
         let file = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         self.0.enter(|| fs::write(file, "1")).unwrap().unwrap();
     }
 
     fn short_reads(&self) {}
+
+    fn listeners(&self) -> usize {
+        listeners(&self.0)
+    }
 
     fn events(&self) -> Vec<Event> {
         Vec::new()

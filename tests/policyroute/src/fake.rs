@@ -1,7 +1,7 @@
 use crate::Machine;
 use ipnet::IpNet;
 use nsm_netlink::fake::FakeNamespace;
-use nsm_netlink::{Event, LinkState};
+use nsm_netlink::{Event, LinkState, Route};
 use std::sync::Arc;
 
 /// The kernel in memory.
@@ -49,12 +49,20 @@ impl Machine for Fake {
         self.namespace.remove_address(index, address).unwrap();
     }
 
+    fn replace_route(&self, route: &Route) {
+        self.namespace.replace_route(route.clone()).unwrap();
+    }
+
     fn forbid_ipv6(&self, index: u32, _: &str) {
         self.namespace.set_ipv6(index, false).unwrap();
     }
 
     fn short_reads(&self) {
         self.namespace.limit_reads(100);
+    }
+
+    fn listeners(&self) -> usize {
+        self.namespace.listeners()
     }
 
     fn events(&self) -> Vec<Event> {

@@ -26,7 +26,7 @@ pub use messages::{Draft, PolicyDraft, connection, policy};
 pub use picture::Snapshot;
 pub use pod::{OWNER, Place, Pod, rule};
 pub use process::{Process, assert_fails, close, config, request};
-pub use real::Real;
+pub use real::{Real, listeners, replace_route};
 pub use trial::trial;
 pub use warnings::warnings;
 pub use watch::{Watch, Watched};

@@ -1,5 +1,5 @@
 use ipnet::IpNet;
-use nsm_netlink::{Event, LinkState, Namespace};
+use nsm_netlink::{Event, LinkState, Namespace, Route};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -35,11 +35,17 @@ pub trait Machine: Debug + Send + Sync + Sized + 'static {
     /// Takes an address from an interface.
     fn remove_address(&self, index: u32, address: IpNet);
 
+    /// Puts a route in the place of the first of its prefix and metric, whoever made it.
+    fn replace_route(&self, route: &Route);
+
     /// Switches IPv6 off on an interface.
     fn forbid_ipv6(&self, index: u32, name: &str);
 
     /// Lets dumps of many rules take several reads, as those of the real kernel do.
     fn short_reads(&self);
+
+    /// How many listen to notifications there, but for those of the machine itself.
+    fn listeners(&self) -> usize;
 
     /// The notifications since the last call.
     fn events(&self) -> Vec<Event>;

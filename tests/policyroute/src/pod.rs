@@ -174,6 +174,16 @@ impl<M: Machine> Pod<M> {
         self.write(Op::DelRoute(route.clone()));
     }
 
+    /// Puts a route in the place of the first of its prefix and metric.
+    pub fn replace_route(&self, route: &Route) {
+        self.machine.replace_route(route);
+    }
+
+    /// How many listen to notifications.
+    pub fn listeners(&self) -> usize {
+        self.machine.listeners()
+    }
+
     /// A default route by an interface: of the administrator's, in IPv4 where no `via` says else.
     pub fn foreign_default(&self, table: u32, dev: &str, via: &str) -> Route {
         const STATIC: u8 = 4;
@@ -244,7 +254,8 @@ impl<M: Machine> Pod<M> {
         assert_eq!(outcomes, [Ok(())], "{op}");
     }
 
-    fn kernel(&self) -> <M::Namespace as Namespace>::Kernel {
+    /// The kernel as somebody else has it open.
+    pub fn kernel(&self) -> <M::Namespace as Namespace>::Kernel {
         self.machine.namespace().open().unwrap()
     }
 }

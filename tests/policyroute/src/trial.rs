@@ -13,7 +13,7 @@ where
         let warnings = Warnings::default();
         warnings.collect_here();
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
+            .enable_all()
             .start_paused(true)
             .on_thread_start(move || warnings.collect_here())
             .build()?;

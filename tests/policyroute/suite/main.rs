@@ -13,6 +13,7 @@ mod contention;
 mod crash;
 mod crowd;
 mod drift;
+mod fights;
 mod first_request;
 mod foreign;
 mod leftover_routes;
@@ -35,6 +36,8 @@ mod shadows;
 mod shared_table;
 mod silence;
 mod turns;
+mod watched;
+mod watching;
 
 use kernel_suite::sandbox::{self, Missing};
 use libtest_mimic::{Arguments, Trial};
@@ -71,6 +74,9 @@ fn all<M: Machine>() -> Vec<Trial> {
         selectors::trials::<M>(),
         refresh::trials::<M>(),
         drift::trials::<M>(),
+        watched::trials::<M>(),
+        watching::trials::<M>(),
+        fights::trials::<M>(),
         restart::trials::<M>(),
         shared_table::trials::<M>(),
         change::trials::<M>(),
@@ -107,6 +113,31 @@ fn all<M: Machine>() -> Vec<Trial> {
 
 /// How long a left-over is let stand.
 const GRACE: Duration = Duration::from_secs(15 * 60);
+
+/// How fast it is repaired what others change, where that is watched.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+/// Waits until something holds, and no longer than for what is done at once.
+async fn at_once(what: &str, holds: impl Fn() -> bool) {
+    within(AT_ONCE, what, holds).await;
+}
+
+/// Waits until something holds.
+async fn within(time: Duration, what: &str, holds: impl Fn() -> bool) {
+    let start = tokio::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < time, "{what}: not within {time:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Lets paused time pass in small steps: each looks at what has been heard, too.
+async fn live(time: Duration) {
+    let end = tokio::time::Instant::now() + time;
+    while tokio::time::Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
 
 /// Lets paused time pass, and all come to its end that is due within.
 async fn pass(time: Duration) {
