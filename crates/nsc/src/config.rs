@@ -143,6 +143,22 @@ pub struct Config {
     )]
     pub policy_route_tables: TableRange,
 
+    /// Whether what others remove of this client's rules and routes is put back at once, and not only with the
+    /// next refresh
+    #[arg(
+        long,
+        env = "NSM_POLICY_WATCH",
+        value_name = "BOOL",
+        default_value = "true",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_parser = parse_bool,
+        help_heading = "Policies"
+    )]
+    pub policy_watch: bool,
+
     /// What becomes of policies that cannot be followed.
     #[command(flatten)]
     pub policy_rules: PolicyRules,
@@ -162,6 +178,7 @@ impl Config {
         nsm_policyroute::Config {
             grace: self.policy_rules.policy_route_grace.get(),
             fail_closed: self.policy_rules.policy_route_fail_closed,
+            watch: self.policy_watch,
             ..nsm_policyroute::Config::new(owner)
         }
     }
