@@ -1,13 +1,19 @@
 //! The client's chain in the process of the suite, where a case has to say when it calls.
 
 use clap::Parser;
-use nsm_api::connection::Connection;
+use futures_util::StreamExt;
+use http::Extensions;
+use nsm_api::connection::{Connection, ConnectionEvent, State};
 use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL};
 use nsm_api::networkservice::NetworkServiceRequest;
+use nsm_chain::monitor::{EventStream, Watch, of_segment};
 use nsm_chain::{BoxNetworkService, Call, Error};
-use nsm_grpc::Transport;
+use nsm_grpc::{Connect, Transport};
+use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 /// A client that calls when it is told to.
@@ -66,6 +72,21 @@ impl Caller {
         self.runtime.block_on(chain.oneshot(Call::request(request)))
     }
 
+    /// Listens at the forwarder, as a client does that wants to know what becomes of a connection.
+    pub fn listen(&self, connection: &Connection) -> Listening<'_> {
+        let path = connection.path.as_ref().unwrap();
+        let ours = &path.path_segments[path.index as usize];
+        let timeout = self.config.dial_timeout.get();
+        let forwarder = Connect::to(Transport::new(self.config.connect_to.clone(), timeout));
+        let events = forwarder.watch(&Extensions::new(), of_segment(ours));
+        let mut listening = Listening {
+            runtime: &self.runtime,
+            events,
+        };
+        listening.next();
+        listening
+    }
+
     /// Closes.
     ///
     /// # Errors
@@ -75,4 +96,48 @@ impl Caller {
         self.runtime
             .block_on(chain.oneshot(Call::close(connection)))
     }
+}
+
+/// What a client hears of a connection.
+pub struct Listening<'a> {
+    runtime: &'a Runtime,
+    events: EventStream,
+}
+
+impl Listening<'_> {
+    fn next(&mut self) -> ConnectionEvent {
+        let next = async { timeout(Duration::from_secs(30), self.events.next()).await };
+        let next = self.runtime.block_on(next);
+        next.expect("there is an event").unwrap().unwrap()
+    }
+
+    /// Waits until the connection is to be refreshed.
+    pub fn until_asked(&mut self) {
+        while !asks(&self.next()) {}
+    }
+
+    /// Whether it was to be refreshed meanwhile.
+    pub fn was_asked(&mut self) -> bool {
+        // What has come is read by tasks of the runtime.
+        let pause = Duration::from_millis(50);
+        let mut asked = false;
+        while let Ok(Some(event)) = self
+            .runtime
+            .block_on(async { timeout(pause, self.events.next()).await })
+        {
+            asked |= asks(&event.unwrap());
+        }
+        asked
+    }
+}
+
+impl fmt::Debug for Listening<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").finish_non_exhaustive()
+    }
+}
+
+fn asks(event: &ConnectionEvent) -> bool {
+    let mut connections = event.connections.values();
+    connections.any(|it| it.state() == State::RefreshRequested)
 }

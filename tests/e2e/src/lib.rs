@@ -20,7 +20,7 @@ mod traffic;
 mod usage;
 mod watched;
 
-pub use caller::Caller;
+pub use caller::{Caller, Listening};
 pub use clock::{Clock, last_stamp_is_off};
 pub use gated::{Gate, GatedEndpoint, Seen, Way};
 pub use mesh::{Mesh, source};

@@ -20,12 +20,14 @@ mod closes;
 mod deadlines;
 mod descriptors;
 mod endpoint;
+mod endpoints;
 mod ends;
 mod expiry;
 mod gone;
 mod kills;
 mod long_run;
 mod lost_answers;
+mod policy_file;
 mod restarts;
 mod returns;
 mod socket_paths;
@@ -43,12 +45,14 @@ pub fn all() -> Vec<Trial> {
         deadlines::all(),
         descriptors::all(),
         endpoint::all(),
+        endpoints::all(),
         ends::all(),
         expiry::all(),
         gone::all(),
         kills::all(),
         long_run::all(),
         lost_answers::all(),
+        policy_file::all(),
         restarts::all(),
         returns::all(),
         socket_paths::all(),
