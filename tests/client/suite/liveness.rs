@@ -5,11 +5,9 @@ use libtest_mimic::Trial;
 use nsc::liveness::IcmpLiveness;
 use nsm_api::connection::Connection;
 use std::fs;
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tracing_subscriber::fmt::MakeWriter;
 
+use crate::log::logged;
 use crate::trials;
 
 /// All cases.
@@ -116,16 +114,13 @@ fn where_pings_are_forbidden_everything_is_alive_and_that_is_said_once() {
     joined.endpoint.set_down();
     let connection = joined.connection();
     let liveness = IcmpLiveness::new(TIME);
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
 
-    tracing::subscriber::with_default(subscriber, || {
+    let text = logged(|| {
         for _ in 0..3 {
             assert!(joined.client.run(liveness.is_alive(&connection)));
         }
     });
 
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert_eq!(text.matches("cannot be pinged").count(), 1, "{text}");
     assert!(text.contains("Permission denied"), "{text}");
 }
@@ -151,27 +146,4 @@ fn checks_leave_no_descriptor_behind() {
 fn pings() -> usize {
     let lines = |file| fs::read_to_string(file).unwrap().lines().count();
     lines("/proc/thread-self/net/icmp") + lines("/proc/thread-self/net/icmp6")
-}
-
-/// What is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
 }

@@ -4,7 +4,15 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 #[cfg(target_os = "linux")]
+mod dns;
+#[cfg(target_os = "linux")]
+mod dns_file;
+#[cfg(target_os = "linux")]
 mod liveness;
+#[cfg(target_os = "linux")]
+mod log;
+#[cfg(target_os = "linux")]
+mod names;
 
 use std::process::ExitCode;
 
@@ -27,7 +35,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    libtest_mimic::run(&arguments, liveness::all()).exit_code()
+    let all = [liveness::all(), dns::all(), dns_file::all()];
+    let all = all.into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, all).exit_code()
 }
 
 /// Trials of these functions, under their names.
