@@ -9,6 +9,7 @@ use nsm_chain::{
     BeginLayer, BoxNetworkService, ClientInfoLayer, DeadlineLayer, Elements, ExcludedPrefixesLayer,
     MechanismsLayer, MetadataLayer, RefreshLayer, Side, TokenLayer, TraceLayer, UpdatePathLayer,
 };
+use nsm_dns::DnsLayer;
 use nsm_grpc::{Connect, SendFdLayer, Transport};
 use nsm_netlink::{Netns, NetnsError};
 use nsm_policyroute::{OneNamespace, PolicyRouteLayer};
@@ -34,6 +35,10 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         )),
         false => None,
     };
+    let names = config.names.settings().map(|settings| {
+        let span = ElementLayer::new("dns", Side::Client);
+        (span, DnsLayer::new(settings))
+    });
     Ok(ServiceBuilder::new()
         // Hides the chain's type from those who call.
         .layer(BoxNetworkService::layer())
@@ -58,6 +63,9 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
             "clientinfo",
             ClientInfoLayer::new(config.place.client_info()),
         )
+        // The DNS servers that the answer brings. Above the policies: when the pod is sent to them,
+        // the way there stands.
+        .option_layer(names)
         // Rules and tables in our own namespace, for the answer's policies, where no forwarder makes
         // them. Below begin, and above the call that brings the answer.
         .option_layer(policies)

@@ -1,6 +1,7 @@
 //! What the client can be told.
 
 mod awareness;
+mod names;
 mod place;
 
 use std::num::NonZeroU8;
@@ -14,6 +15,7 @@ use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
 use thiserror::Error;
 
 pub use awareness::{AwarenessGroups, AwarenessGroupsError};
+pub use names::Names;
 pub use place::Place;
 
 /// Settings of the mesh's Go client that mean nothing here.
@@ -21,13 +23,6 @@ pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
     (
         &["NSM_MECHANISM"],
         "each URL of NSM_NETWORK_SERVICES names its own",
-    ),
-    (
-        &[
-            "NSM_LOCAL_DNS_SERVER_ADDRESS",
-            "NSM_LOCAL_DNS_SERVER_ENABLED",
-        ],
-        "DNS stays as it is",
     ),
     (
         &[
@@ -104,6 +99,10 @@ pub struct Config {
     /// Where this client runs.
     #[command(flatten)]
     pub place: Place,
+
+    /// Names that connections bring.
+    #[command(flatten)]
+    pub names: Names,
 
     /// Whether this client makes rules and routing tables of the policies, for forwarders that do
     /// not

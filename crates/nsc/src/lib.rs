@@ -22,7 +22,7 @@ use nsm_program::{Observability, Program, WithoutEffect};
 use thiserror::Error;
 use tokio::task::JoinSet;
 
-pub use config::{AwarenessGroups, AwarenessGroupsError, Config, Place};
+pub use config::{AwarenessGroups, AwarenessGroupsError, Config, Names, Place};
 use keep::{Closed, Keeper};
 
 /// What the end needs besides the closes: the last spans.

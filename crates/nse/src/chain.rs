@@ -6,7 +6,8 @@ use nsm_chain::{
     MonitorLayer, Side, TimeoutLayer, TokenLayer, TraceLayer, UpdatePathLayer,
 };
 use nsm_endpoint::{
-    IpamLayer, LastHopLayer, MechanismsLayer, Offer, Policies, PoliciesLayer, ServicesLayer,
+    DnsLayer, IpamLayer, LastHopLayer, MechanismsLayer, Offer, Policies, PoliciesLayer,
+    ServicesLayer,
 };
 use nsm_grpc::{RecvFdLayer, SendFdLayer};
 use nsm_program::TraceContextLayer;
@@ -52,6 +53,8 @@ pub fn chain(config: &Config, policies: Policies, monitor: Monitor) -> BoxNetwor
             "services",
             ServicesLayer::new(services, config.payload.as_str()),
         )
+        // DNS servers, in place of those that the client has from others.
+        .server("dnscontext", DnsLayer::new(&config.dns_configs))
         // Addresses for both ends, the same ones over refreshes and restarts.
         .server(
             "point2pointipam",

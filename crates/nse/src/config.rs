@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nsm_endpoint::{CidrGroups, IpamPolicy};
+use nsm_endpoint::{CidrGroups, DnsConfigs, IpamPolicy};
 use nsm_grpc::Address;
 use nsm_program::settings::List;
 use nsm_program::{Calls, Observability, WithoutEffect};
@@ -20,7 +20,6 @@ pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
         "there is no registry: the forwarder's NSM_ENDPOINTS names NSM_LISTEN_ON",
     ),
     (&["NSM_BASE_DIR"], "no files are made"),
-    (&["NSM_DNS_CONFIGS"], "no DNS servers are handed out"),
     (&["NSM_IDLE_TIMEOUT"], "it runs until it is stopped"),
 ];
 
@@ -89,6 +88,11 @@ pub struct Config {
         default_value = "polite"
     )]
     pub ipam_policy: IpamPolicy,
+
+    /// DNS servers that clients are told of, with the domains that they are for:
+    /// [{"dns_server_ips": ["10.0.0.53"], "search_domains": ["example.com"]}]
+    #[arg(long, env = "NSM_DNS_CONFIGS", value_name = "JSON", default_value = "")]
+    pub dns_configs: DnsConfigs,
 
     /// The file with the policies, in YAML; without it there are none
     #[arg(

@@ -1,5 +1,5 @@
 //! What an endpoint of the Network Service Mesh needs, as layers of its chain: addresses for its
-//! clients, policies from a file, the choice of a mechanism, a refusal of what is meant for others,
+//! clients, DNS servers, policies from a file, the choice of a mechanism, a refusal of what is meant for others,
 //! and the end of the path.
 //!
 //! ```
@@ -56,6 +56,7 @@
 //! # }
 //! ```
 
+pub mod dns;
 mod host;
 pub mod ipam;
 pub mod last_hop;
@@ -63,6 +64,7 @@ pub mod mechanisms;
 pub mod policies;
 pub mod services;
 
+pub use dns::{DnsConfigs, DnsConfigsError, DnsLayer};
 pub use ipam::{CidrGroups, CidrGroupsError, IpamLayer, IpamPolicy, UnknownIpamPolicy};
 pub use last_hop::LastHopLayer;
 pub use mechanisms::{MechanismError, MechanismsLayer, Offer};

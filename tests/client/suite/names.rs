@@ -211,7 +211,7 @@ pub async fn ask(name: &str) -> Message {
     socket.send(&question.to_vec().unwrap()).await.unwrap();
     let mut buffer = [0; 4096];
     let received = timeout(Duration::from_secs(10), socket.recv(&mut buffer));
-    let length = received.await.expect("an answer").unwrap();
+    let length = received.await.unwrap().unwrap();
     checked(&question, &buffer[..length])
 }
 

@@ -1,7 +1,7 @@
 //! The file.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
@@ -112,7 +112,7 @@ fn write_new(path: &Path, text: &[u8], standing: Option<&fs::Metadata>) -> io::R
         if (standing.uid(), standing.gid()) != owner(&file)? {
             fchown(&file, Some(standing.uid()), Some(standing.gid()))?;
         }
-        file.set_permissions(Permissions::from(standing.permissions()))?;
+        file.set_permissions(standing.permissions())?;
     }
     file.write_all(text)?;
     file.sync_all()
@@ -141,6 +141,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     const ORIGINAL: &str = "nameserver 10.96.0.10\nsearch cluster.local\n";

@@ -27,6 +27,7 @@ mod gone;
 mod kills;
 mod long_run;
 mod lost_answers;
+mod names;
 mod policy_file;
 mod restarts;
 mod returns;
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Trial> {
         kills::all(),
         long_run::all(),
         lost_answers::all(),
+        names::all(),
         policy_file::all(),
         restarts::all(),
         returns::all(),

@@ -21,7 +21,7 @@ pub fn all() -> Vec<Trial> {
 }
 
 /// The client, as its chain is read.
-const NSC: [&str; 14] = [
+const NSC: [&str; 15] = [
     "[id: nsc-0-0] [type: networkService] [method: Request]",
     "deadline/deadlineClient.Request",
     "updatepath/updatepathClient.Request",
@@ -30,6 +30,7 @@ const NSC: [&str; 14] = [
     "refresh/refreshClient.Request",
     "token/tokenClient.Request",
     "clientinfo/clientinfoClient.Request",
+    "dns/dnsClient.Request",
     "mechanisms/mechanismsClient.Request",
     "kernel/kernelClient.Request",
     "excludedprefixes/excludedprefixesClient.Request",
@@ -39,7 +40,7 @@ const NSC: [&str; 14] = [
 ];
 
 /// The forwarder.
-const FORWARDER: [&str; 22] = [
+const FORWARDER: [&str; 24] = [
     "[id: nsc-0-0] [type: networkService] [method: Request]",
     "deadline/deadlineServer.Request",
     "reunite/reuniteServer.Request",
@@ -49,6 +50,7 @@ const FORWARDER: [&str; 22] = [
     "metadata/metadataServer.Request",
     "metadata/metadataClient.Request",
     "timeout/timeoutServer.Request",
+    "monitor/monitorServer.Request",
     "standing/standingServer.Request",
     "recvfd/recvfdServer.Request",
     "netns/netnsServer.Request",
@@ -56,25 +58,28 @@ const FORWARDER: [&str; 22] = [
     "policyroute/policyrouteServer.Request",
     "kernel/kernelServer.Request",
     "mechanismtranslation/mechanismtranslationClient.Request",
-    "stop/stopClient.Request",
     "netns/netnsClient.Request",
     "recvfd/recvfdClient.Request",
     "token/tokenClient.Request",
     "answer/answerClient.Request",
+    "roundrobin/roundrobinClient.Request",
+    "monitor/monitorClient.Request",
     "connect/connectClient.Request",
 ];
 
 /// The endpoint. Its call has the forwarder's id, which is a new one each time.
-const NSE: [&str; 13] = [
+const NSE: [&str; 15] = [
     "deadline/deadlineServer.Request",
     "updatepath/updatepathServer.Request",
     "begin/beginServer.Request",
     "updatetoken/updatetokenServer.Request",
     "metadata/metadataServer.Request",
     "timeout/timeoutServer.Request",
+    "monitor/monitorServer.Request",
     "trimpath/trimpathServer.Request",
     "recvfd/recvfdServer.Request",
     "services/servicesServer.Request",
+    "dnscontext/dnscontextServer.Request",
     "point2pointipam/point2pointipamServer.Request",
     "policyroute/policyrouteServer.Request",
     "mechanisms/mechanismsServer.Request",
