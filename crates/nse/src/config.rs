@@ -94,7 +94,7 @@ pub struct Config {
     #[arg(long, env = "NSM_DNS_CONFIGS", value_name = "JSON", default_value = "")]
     pub dns_configs: DnsConfigs,
 
-    /// The file with the policies, in YAML; without it there are none
+    /// The file with the policies, in YAML; without it there are none. Changes of it are followed
     #[arg(
         long,
         env = "NSM_PBR_CONFIG_PATH",

@@ -74,6 +74,11 @@ async fn every_swap_of_a_volume_is_seen() {
         swap(&folder, &former, &name, hosts);
         following.until(hosts).await;
     }
+    // The former version need not go.
+    version(&folder, "..6", "6");
+    folder.link("..6", "..data_tmp");
+    folder.rename("..data_tmp", "..data");
+    following.until("6").await;
     // Not the way of the kubelet, but one in which the file itself is written.
     folder.write("..data/config.yaml", &file("5"));
     following.until("5").await;
