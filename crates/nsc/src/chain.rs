@@ -18,13 +18,18 @@ use tower::ServiceBuilder;
 use tower::layer::util::Identity;
 
 use crate::Config;
+use crate::ready::ReadyLayer;
 
-/// What the client does with a call.
+/// What the client does with a call. `ready` is told which connections stand.
 ///
 /// # Errors
 ///
 /// When the process cannot tell its own network namespace, and is to install policies there.
-pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService, NetnsError> {
+pub fn chain(
+    config: &Config,
+    transport: Transport,
+    ready: Option<ReadyLayer>,
+) -> Result<BoxNetworkService, NetnsError> {
     let token = Unsigned::new(&config.name, config.calls.max_token_lifetime.get());
     let request_timeout = config.calls.request_timeout.get();
     let policies = match config.policy_route {
@@ -39,6 +44,7 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         let span = ElementLayer::new("dns", Side::Client);
         (span, DnsLayer::new(settings))
     });
+    let ready = ready.map(|ready| (ElementLayer::new("ready", Side::Client), ready));
     Ok(ServiceBuilder::new()
         // Hides the chain's type from those who call.
         .layer(BoxNetworkService::layer())
@@ -53,6 +59,8 @@ pub fn chain(config: &Config, transport: Transport) -> Result<BoxNetworkService,
         .client("begin", BeginLayer::new(Side::Client))
         // Elements below remember things of a connection.
         .client("metadata", MetadataLayer::new(Side::Client))
+        // Which connections stand. Above all that makes them work.
+        .option_layer(ready)
         // Asks again before a token ends, ours or that of a hop behind us. Below begin, which knows
         // what to ask for.
         .client("refresh", RefreshLayer::new())

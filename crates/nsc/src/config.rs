@@ -5,6 +5,7 @@ mod names;
 mod place;
 
 use std::num::NonZeroU8;
+use std::path::PathBuf;
 
 use nsm_api::mechanism::KERNEL;
 use nsm_grpc::Address;
@@ -14,6 +15,7 @@ use nsm_program::settings::{parse_bool, positive};
 use nsm_program::{Calls, Observability, PolicyRules, WithoutEffect};
 use thiserror::Error;
 
+use crate::ready::ReadyLayer;
 pub use awareness::{AwarenessGroups, AwarenessGroupsError};
 pub use names::Names;
 pub use place::Place;
@@ -96,6 +98,11 @@ pub struct Config {
     #[command(flatten)]
     pub calls: Calls,
 
+    /// A file that is there while all connections stand, for a probe of readiness; none if it is
+    /// not set
+    #[arg(long, env = "NSM_READY_FILE", value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+
     /// Where this client runs.
     #[command(flatten)]
     pub place: Place,
@@ -168,6 +175,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// What tells that all connections stand, if anybody wants to know.
+    pub fn ready(&self) -> Option<ReadyLayer> {
+        let file = self.ready_file.clone()?;
+        Some(ReadyLayer::new(file, self.network_services.len()))
+    }
+
     /// The settings of the policies' middleware.
     pub fn policies(&self) -> nsm_policyroute::Config {
         let owner = Owner {

@@ -9,6 +9,7 @@ pub mod chain;
 mod config;
 pub mod keep;
 pub mod liveness;
+pub mod ready;
 pub mod request;
 
 use std::process::ExitCode;
@@ -65,22 +66,38 @@ impl Program for Config {
 
     async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
         let transport = Transport::new(self.connect_to.clone(), self.dial_timeout.get());
-        let chain: BoxNetworkService = chain::chain(&self, transport.clone())?;
+        let ready = self.ready();
+        let chain: BoxNetworkService = chain::chain(&self, transport.clone(), ready.clone())?;
         let connected = transport.connected();
         let mut keepers = JoinSet::new();
         for request in request::first_requests(&self) {
             let keeper = Keeper::new(chain.clone(), request, connected.clone());
             keepers.spawn(keeper.keep_until(shutdown.clone()));
         }
-        let mut left = 0;
-        while let Some(ended) = keepers.join_next().await {
-            if !matches!(ended, Ok(Closed::Yes)) {
-                left += 1;
+        let mut closed = std::pin::pin!(not_closed(keepers));
+        let left = tokio::select! {
+            left = &mut closed => left,
+            () = shutdown.requested() => {
+                if let Some(ready) = ready {
+                    ready.end();
+                }
+                closed.await
             }
-        }
+        };
         if left > 0 {
             return Err(Error::NotClosed(left));
         }
         Ok(())
     }
+}
+
+/// Waits for all keepers to end, and tells how many have not closed their connections.
+async fn not_closed(mut keepers: JoinSet<Closed>) -> usize {
+    let mut left = 0;
+    while let Some(ended) = keepers.join_next().await {
+        if !matches!(ended, Ok(Closed::Yes)) {
+            left += 1;
+        }
+    }
+    left
 }

@@ -27,7 +27,8 @@ const WITHOUT_PREFIX: [&str; 4] = ["CLUSTER_NAME", "NODE_NAME", "POD_NAME", "TEL
 const PRINT_CONFIG: &str = "print-config";
 
 const STATUSES: &str = "Exit status: 0 when it has ended well, 1 when it cannot go on (for example, \
-    when another process listens at its socket) or has not ended in time, 2 for settings that it \
+    when another process listens at its socket), could not close what it had, or has not ended in \
+    time, 2 for settings that it \
     cannot work with, 130 when a second signal has ended it at once";
 
 /// A configuration, and what the environment has besides.

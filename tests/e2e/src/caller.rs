@@ -39,7 +39,8 @@ impl Caller {
         let chain = {
             let _entered = runtime.enter();
             let timeout = config.dial_timeout.get();
-            nsc::chain::chain(&config, Transport::new(config.connect_to.clone(), timeout))
+            let transport = Transport::new(config.connect_to.clone(), timeout);
+            nsc::chain::chain(&config, transport, None)
         };
         Self {
             chain: chain.unwrap(),

@@ -1,15 +1,33 @@
 //! Programs that end in order.
 
-use e2e::{Descriptor, Mesh};
+use e2e::{Descriptor, Mesh, until};
 use libtest_mimic::Trial;
 
 /// All cases.
 pub fn all() -> Vec<Trial> {
     trials![
+        a_client_is_ready_from_its_last_connection_to_its_end,
         a_client_that_ends_leaves_the_pod_clean,
         a_forwarder_that_cleans_up_leaves_nothing,
         a_client_without_a_forwarder_ends_in_time_and_says_what_is_left,
     ]
+}
+
+fn a_client_is_ready_from_its_last_connection_to_its_end() {
+    let mesh = Mesh::new(1, 2);
+    let ready = mesh.file("ready");
+    let _first = mesh.endpoint(0, &[]);
+    let _forwarder = mesh.forwarder(&[]);
+    let nsc = mesh.client(0, &[&format!("--ready-file={}", ready.display())]);
+    nsc.until_it_stands(1);
+    assert!(!ready.exists(), "the other one does not stand");
+
+    let _second = mesh.endpoint(1, &[]);
+    until("the client is ready", || ready.exists());
+
+    assert_eq!(nsc.stop(), Some(0));
+    assert!(!ready.exists());
+    mesh.is_clean();
 }
 
 fn a_client_that_ends_leaves_the_pod_clean() {
