@@ -174,7 +174,7 @@ async fn those_who_wait_hear_of_the_end_of_a_monitor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_comes_at_any_moment_has_the_whole_state_and_misses_nothing_behind_it() {
-    const CHANGES: usize = 3000;
+    const CHANGES: usize = 1000;
     let monitor = Monitor::new();
     let changes = {
         let monitor = monitor.clone();
@@ -189,7 +189,7 @@ async fn whoever_comes_at_any_moment_has_the_whole_state_and_misses_nothing_behi
             }
         })
     };
-    let listeners: Vec<_> = (0..200)
+    let listeners: Vec<_> = (0..100)
         .map(|_| {
             let monitor = monitor.clone();
             tokio::spawn(async move {
