@@ -1,7 +1,7 @@
 //! Streams of what becomes of connections, over real sockets.
 
 // What fails here fails a test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod between;
 mod ends;
@@ -82,14 +82,16 @@ fn told(event: ConnectionEvent) -> (ConnectionEventType, Vec<Connection>) {
 
 /// Why the stream ends. Nothing comes behind it.
 async fn lost(events: &mut EventStream) -> Error {
-    loop {
-        match events.next().await {
-            Some(Ok(_)) => {}
-            Some(Err(error)) => {
-                assert!(events.next().await.is_none());
-                return error;
+    let lost = async {
+        loop {
+            match events.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return error,
+                None => panic!("a stream ends with the reason for it"),
             }
-            None => panic!("a stream ends with the reason for it"),
         }
-    }
+    };
+    let error = timeout(2 * PLENTY, lost).await.expect("the stream ends");
+    assert!(events.next().await.is_none());
+    error
 }
