@@ -136,8 +136,8 @@ impl Forwarder {
             .client("monitor", RelayLayer::new(monitor.clone(), connect.clone()))
             // The span of the call itself, for the endpoint to hang its own on. Below all others.
             .client("connect", TraceContextLayer::new(Side::Client))
-            // Our own name is in the path already, and no namespace
-            // of ours goes out, so that a client chain has no more than this.
+            // Our own name is in the path already, and no namespace of ours goes out, so that a client
+            // chain has no more than this.
             .service(connect);
         Ok(Self {
             chain,

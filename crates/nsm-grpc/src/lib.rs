@@ -1,9 +1,11 @@
 //! The edge: between a chain and the wire.
 //!
 //! A [`Server`] makes a [`Call`](nsm_chain::Call) of what comes in over gRPC and answers with what
-//! the chain answers; [`Connect`] ends a client chain and carries its calls to the next hop. Both
-//! work over unix sockets and TCP, and over unix sockets the descriptors of network namespaces
-//! travel along ([`fd`]). What the wire looks like is that of the mesh's Go components.
+//! the chain answers; [`Connect`] ends a client chain and carries its calls to the next hop. The
+//! one serves a [`Monitor`](nsm_chain::monitor::Monitor), and the other
+//! [listens](nsm_chain::monitor::Watch) at the next hop. Both work over unix sockets and TCP, and
+//! over unix sockets the descriptors of network namespaces travel along ([`fd`]). What the wire
+//! looks like is that of the mesh's Go components.
 //!
 //! ```
 //! use nsm_api::networkservice::NetworkServiceRequest;
