@@ -331,12 +331,18 @@ fn what_goes_to_different_connections_may_differ_and_what_goes_to_one_may_not() 
 
 #[test]
 fn a_policy_that_comes_along_with_an_equal_one_is_left_out() {
-    let text = "
-- { from: 10.1.0.1, labels: { app: a } }
-- { from: 10.1.0.1, proto: '', labels: { app: a, tier: 1 } }
-- { from: 10.1.0.1, labels: { tier: 1 } }
-";
-    assert_eq!(PolicyList::parse("pbr.yaml", text).unwrap().len(), 2);
+    let count = |text: &str| PolicyList::parse("pbr.yaml", text).unwrap().len();
+    let (some, more) = ("labels: { app: a }", "labels: { app: a, tier: 1 }");
+    let all = [
+        format!("- {{ from: 10.1.0.1, {some} }}\n"),
+        format!("- {{ from: 10.1.0.1, proto: '', {more} }}\n"),
+        format!("- {{ from: 10.1.0.1, {some} }}\n"),
+    ];
+    assert_eq!(count(&all.concat()), 1);
+    let reversed: Vec<_> = all.iter().rev().cloned().collect();
+    assert_eq!(count(&reversed.concat()), 1);
+    let others = "- { from: 10.1.0.1, labels: { tier: 1 } }\n- { from: 10.1.0.2 }\n";
+    assert_eq!(count(&(all.concat() + others)), 3);
 }
 
 #[test]

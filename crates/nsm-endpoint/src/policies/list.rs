@@ -69,15 +69,16 @@ pub struct PolicyList(Arc<[Policy]>);
 impl PolicyList {
     /// Those of a file. One that comes along with an equal one in any case is left out.
     pub(super) fn new(policies: Vec<Policy>) -> Self {
-        let mut kept: Vec<Policy> = Vec::with_capacity(policies.len());
-        for policy in policies {
-            let is_known =
-                |it: &Policy| it.policy == policy.policy && contains(&policy.labels, &it.labels);
-            if !kept.iter().any(is_known) {
-                kept.push(policy);
-            }
-        }
-        Self(kept.into())
+        let comes_along = |(index, policy): &(usize, &Policy)| {
+            let others = policies.iter().enumerate();
+            let mut equal = others.filter(|(_, other)| other.policy == policy.policy);
+            equal.any(|(at, other)| {
+                contains(&policy.labels, &other.labels)
+                    && (at < *index || other.labels != policy.labels)
+            })
+        };
+        let kept = policies.iter().enumerate().filter(|it| !comes_along(it));
+        Self(kept.map(|(_, policy)| policy.clone()).collect())
     }
 
     /// The policies of a connection with these labels, as they go onto the wire.
