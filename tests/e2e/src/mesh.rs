@@ -93,7 +93,7 @@ impl Mesh {
     }
 
     /// Writes the policies of a network anew, so that they lead to the endpoint's address in that
-    /// pair of its addresses. At first it is pair 0. An endpoint reads them when it starts.
+    /// pair of its addresses. At first it is pair 0. An endpoint follows them.
     pub fn lead_to_pair(&self, network: usize, pair: usize) {
         let text = policies(network, 2 * pair);
         fs::write(policy_path(&self.folder, network), text).unwrap();
