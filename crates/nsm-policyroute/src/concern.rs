@@ -155,3 +155,7 @@ fn touched(selectors: &[Selector], by: Writer) -> Verdict {
         by,
     }
 }
+
+#[cfg(test)]
+#[path = "concern_tests.rs"]
+mod tests;

@@ -198,3 +198,7 @@ impl Fight {
         !self.waits && until.is_none_or(|until| until + QUIET <= now)
     }
 }
+
+#[cfg(test)]
+#[path = "pace_tests.rs"]
+mod tests;

@@ -13,8 +13,9 @@ use kernel_suite::sandbox::{self, Missing};
 use libtest_mimic::{Arguments, Trial};
 use nsm_netlink::fault::{Effect, Fault};
 use nsm_netlink::{Errno, OpKind};
+use nsm_policyroute::Config;
 use policyroute_suite::{
-    Draft, Fake, Machine, Pod, Process, Real, connection, policy, request, rule, trial,
+    Draft, Fake, Machine, Pod, Process, Real, config, connection, policy, request, rule, trial,
 };
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,6 +45,7 @@ fn all<M: Machine>() -> Vec<Trial> {
         a_rule_of_others_is_a_figure_as_long_as_it_stands,
         figures_are_those_of_all_pods_together,
         work_is_counted_by_what_was_done_and_how_it_ended,
+        what_is_put_back_without_a_request_is_counted_as_drift,
     ]
 }
 
@@ -167,6 +169,29 @@ async fn work_is_counted_by_what_was_done_and_how_it_ended<M: Machine>(pod: Pod<
     ] {
         assert_eq!(exporter.figure(figure), value, "{figure}");
     }
+    exporter.nothing_stands();
+}
+
+async fn what_is_put_back_without_a_request_is_counted_as_drift<M: Machine>(pod: Pod<M>) {
+    let exporter = Exporter::install();
+    pod.add_link("nsm-0");
+    let watching = Config {
+        watch: true,
+        ..config()
+    };
+    let process = Process::start_with(&pod, watching);
+    process.request(&of("c", "10.1.0.1")).await.unwrap();
+    assert_eq!(exporter.figure("drift_repaired"), 0);
+
+    pod.delete_rule(&pod.our_rules()[0]);
+    pod.delete_route(&pod.our_routes()[0]);
+    while pod.our_rules().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    process.close(&of("c", "10.1.0.1")).await.unwrap();
+
+    assert_eq!(exporter.figure("drift_repaired"), 2);
+    assert_eq!(exporter.figure("reconciles ok"), 3);
     exporter.nothing_stands();
 }
 

@@ -16,6 +16,7 @@ mod drift;
 mod fights;
 mod first_request;
 mod foreign;
+mod in_real_time;
 mod leftover_routes;
 mod leftovers;
 mod legs;
@@ -64,6 +65,7 @@ fn main() -> Result<ExitCode, Missing> {
     if sandboxed {
         trials.extend(all::<Real>());
         trials.extend(processes::trials());
+        trials.extend(in_real_time::trials());
     }
     Ok(libtest_mimic::run(&Arguments::from_args(), trials).exit_code())
 }
