@@ -323,7 +323,7 @@ async fn what_could_not_be_heard_for_want_of_room_is_looked_at_once<M: Machine>(
         }
     });
     at_work.await.unwrap();
-    let foreign = (1..=1000).map(|i| rule(i, "10.77.0.1", 100, 4));
+    let foreign = (1..=1000).map(|i| rule(i, "10.77.0.1/32", 100, 4));
     let comes: Vec<_> = foreign.clone().map(Op::AddRule).collect();
     let goes: Vec<_> = foreign.map(Op::DelRule).collect();
     let mut kernel = pod.kernel();

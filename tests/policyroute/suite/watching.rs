@@ -83,7 +83,7 @@ async fn what_others_do_elsewhere_is_no_reason_to_look<M: Machine>(pod: Pod<M>) 
 
     for i in 0..50_u32 {
         // Ten changes in 20 ms.
-        let theirs = rule(100, "10.77.0.1", 20000 + i % 5, OWNER.protocol.get());
+        let theirs = rule(100, "10.77.0.1/32", 20000 + i % 5, OWNER.protocol.get());
         let route = pod.foreign_default(100 + i % 5, "nsm-0", "172.16.1.7");
         let free = pod.foreign_default(20100, "nsm-0", "172.16.1.7");
         pod.add_rule(&theirs);
