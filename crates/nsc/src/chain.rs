@@ -1,13 +1,15 @@
 //! The whole client, from top to bottom as a call passes it, each element with its name in traces.
 
+use nsm_api::connection::Connection;
 use nsm_api::mechanism::{KERNEL, NOOP};
-use nsm_chain::begin::AnswerLayer;
+use nsm_chain::begin::{AnswerLayer, reselect};
 use nsm_chain::mechanisms::KernelMechanismLayer;
 use nsm_chain::token::Unsigned;
 use nsm_chain::trace::ElementLayer;
 use nsm_chain::{
     BeginLayer, BoxNetworkService, ClientInfoLayer, DeadlineLayer, Elements, ExcludedPrefixesLayer,
-    MechanismsLayer, MetadataLayer, RefreshLayer, Side, TokenLayer, TraceLayer, UpdatePathLayer,
+    HealLayer, MechanismsLayer, MetadataLayer, RefreshLayer, Side, TokenLayer, TraceLayer,
+    UpdatePathLayer,
 };
 use nsm_dns::DnsLayer;
 use nsm_grpc::{Connect, SendFdLayer, Transport};
@@ -18,6 +20,8 @@ use tower::ServiceBuilder;
 use tower::layer::util::Identity;
 
 use crate::Config;
+use crate::config::LivenessSettings;
+use crate::liveness::IcmpLiveness;
 use crate::ready::ReadyLayer;
 
 /// What the client does with a call. `ready` is told which connections stand.
@@ -45,6 +49,8 @@ pub fn chain(
         (span, DnsLayer::new(settings))
     });
     let ready = ready.map(|ready| (ElementLayer::new("ready", Side::Client), ready));
+    let forwarder = Connect::to(transport);
+    let heal = heal(&config.liveness, forwarder.clone());
     Ok(ServiceBuilder::new()
         // Hides the chain's type from those who call.
         .layer(BoxNetworkService::layer())
@@ -56,7 +62,7 @@ pub fn chain(
         .client("updatepath", UpdatePathLayer::new(config.name.as_str()))
         // From here on: one call at a time for a connection, each goes to its end, and a first
         // request that fails is undone.
-        .client("begin", BeginLayer::new(Side::Client))
+        .client("begin", BeginLayer::new(Side::Client).reselect(anew))
         // Elements below remember things of a connection.
         .client("metadata", MetadataLayer::new(Side::Client))
         // Which connections stand. Above all that makes them work.
@@ -64,6 +70,9 @@ pub fn chain(
         // Asks again before a token ends, ours or that of a hop behind us. Below begin, which knows
         // what to ask for.
         .client("refresh", RefreshLayer::new())
+        // Hears from the forwarder what becomes of the connection, feels whether it carries packets,
+        // and asks for it again, or for another endpoint.
+        .client("heal", heal)
         // A new token with each request, until when we stand for the connection.
         .client("token", TokenLayer::new(Side::Client, token))
         // Where we run, for whoever selects endpoints by that.
@@ -93,7 +102,24 @@ pub fn chain(
         // The span of the call itself, for the forwarder to hang its own on. Below all others.
         .client("connect", TraceContextLayer::new(Side::Client))
         // The forwarder.
-        .service(Connect::to(transport)))
+        .service(forwarder))
+}
+
+fn heal(settings: &LivenessSettings, forwarder: Connect) -> HealLayer {
+    let heal = HealLayer::new(forwarder);
+    if !settings.liveness_check_enabled {
+        return heal;
+    }
+    let liveness = IcmpLiveness::new(settings.liveness_check_timeout.get());
+    heal.liveness(liveness, settings.liveness_check_interval.get())
+}
+
+/// Makes of a connection the request for one with another endpoint. The client has brought nothing of
+/// its own: what is in the context comes from the endpoint that is given up, and nothing of it
+/// travels on.
+fn anew(connection: &mut Connection) {
+    reselect(connection);
+    connection.context = None;
 }
 
 /// What can carry a connection.

@@ -1,6 +1,7 @@
 //! What the client can be told.
 
 mod awareness;
+mod liveness;
 mod names;
 mod place;
 
@@ -17,24 +18,15 @@ use thiserror::Error;
 
 use crate::ready::ReadyLayer;
 pub use awareness::{AwarenessGroups, AwarenessGroupsError};
+pub use liveness::LivenessSettings;
 pub use names::Names;
 pub use place::Place;
 
 /// Settings of the mesh's Go client that mean nothing here.
-pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[
-    (
-        &["NSM_MECHANISM"],
-        "each URL of NSM_NETWORK_SERVICES names its own",
-    ),
-    (
-        &[
-            "NSM_LIVENESS_CHECK_ENABLED",
-            "NSM_LIVENESS_CHECK_INTERVAL",
-            "NSM_LIVENESS_CHECK_TIMEOUT",
-        ],
-        "connections are not probed",
-    ),
-];
+pub(crate) const WITHOUT_EFFECT: &[WithoutEffect] = &[(
+    &["NSM_MECHANISM"],
+    "each URL of NSM_NETWORK_SERVICES names its own",
+)];
 
 /// A client of the Network Service Mesh: asks for the connections of its pod, keeps them as long as
 /// it runs, and closes them at its end
@@ -110,6 +102,10 @@ pub struct Config {
     /// Names that connections bring.
     #[command(flatten)]
     pub names: Names,
+
+    /// How it feels whether its connections work.
+    #[command(flatten)]
+    pub liveness: LivenessSettings,
 
     /// Whether this client makes rules and routing tables of the policies, for forwarders that do
     /// not

@@ -11,13 +11,16 @@ pub mod keep;
 pub mod liveness;
 pub mod ready;
 pub mod request;
+pub mod resume;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nsm_chain::BoxNetworkService;
-use nsm_grpc::Transport;
-use nsm_netlink::NetnsError;
+use nsm_chain::monitor::Watch;
+use nsm_grpc::{Connect, Inode, Transport};
+use nsm_netlink::{Namespace, Netns, NetnsError, NetnsId};
 use nsm_program::shutdown::Shutdown;
 use nsm_program::{Observability, Program, WithoutEffect};
 use thiserror::Error;
@@ -25,6 +28,7 @@ use tokio::task::JoinSet;
 
 pub use config::{AwarenessGroups, AwarenessGroupsError, Config, Names, Place};
 use keep::{Closed, Keeper};
+use resume::Client;
 
 /// What the end needs besides the closes: the last spans.
 const END: Duration = Duration::from_secs(5);
@@ -39,7 +43,7 @@ pub fn main() -> ExitCode {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no namespace to install policies in.
+    /// There is no namespace to have interfaces in.
     #[error("the client cannot tell its own network namespace")]
     OwnNamespace(#[from] NetnsError),
     /// Not everything could be closed. Who serves it closes it when the tokens end.
@@ -65,13 +69,21 @@ impl Program for Config {
     }
 
     async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        // Once, before there is any work: threads that work are in other namespaces at times.
+        let NetnsId { dev, ino } = Netns::current()?.id();
+        let client = Client {
+            name: self.name.clone(),
+            netns: Inode { dev, ino },
+        };
         let transport = Transport::new(self.connect_to.clone(), self.dial_timeout.get());
         let ready = self.ready();
         let chain: BoxNetworkService = chain::chain(&self, transport.clone(), ready.clone())?;
         let connected = transport.connected();
+        let forwarder: Arc<dyn Watch> = Arc::new(Connect::to(transport));
         let mut keepers = JoinSet::new();
         for request in request::first_requests(&self) {
-            let keeper = Keeper::new(chain.clone(), request, connected.clone());
+            let keeper = Keeper::new(chain.clone(), request, connected.clone())
+                .resuming(client.clone(), Arc::clone(&forwarder));
             keepers.spawn(keeper.keep_until(shutdown.clone()));
         }
         let mut closed = std::pin::pin!(not_closed(keepers));

@@ -12,8 +12,8 @@
 //! there. Once it is set, no step of a clock moves the time.
 //!
 //! * A request that succeeds starts the time anew, one that fails leaves it as it was.
-//! * A close that succeeds ends it. After one that failed the timer stays, and closes again at its
-//!   time.
+//! * A close that succeeds ends it. After one that ran out of time the timer stays, and closes
+//!   again at its time.
 //! * A close of our own that fails is tried again, after longer and longer pauses. In the end the
 //!   hops behind have closed by their own timers, and the connection is forgotten.
 //!

@@ -20,8 +20,8 @@
 //! What is known of a connection is the last request that succeeded and its answer. A close goes
 //! down with the connection that is known, not with the caller's; if none is known it goes down
 //! with the caller's, for this is how a client says goodbye after a restart of ours. After a
-//! close nothing is known. Only what a server side could not close stays known, as closed, so that
-//! [`timeout`](crate::timeout) can close it once more; a client side forgets it.
+//! close nothing is known, even if it failed. Only what a server side closed and ran out of time
+//! with stays known, as closed, so that [`timeout`](crate::timeout) can close it once more.
 //!
 //! On the client side, only what a caller changed in the context and in the endpoint's name
 //! counts when it asks again, for refreshes and heals go on without it. On the server side the

@@ -142,8 +142,7 @@ impl<S: NetworkService> Worker<S> {
         let closed = self.below.call(close).await;
         match &closed {
             Ok(_) => info!("connection closed"),
-            // `timeout` tries again. On a client side nobody would.
-            Err(_) if self.settings.side == Side::Server => {
+            Err(error) if self.settings.side == Side::Server && ran_out_of_time(error) => {
                 self.memory = memory.map(Memory::closed);
             }
             Err(_) => {}
@@ -187,6 +186,15 @@ impl<S: NetworkService> Worker<S> {
 fn stands_elsewhere(connection: &Connection) -> bool {
     connection.state() != State::ReselectRequested
         && (connection.next_segment().is_some() || connection.mechanism.is_some())
+}
+
+/// Whether a close that failed so may be well with more time. On a server side `timeout` tries
+/// again; on a client side nobody would, and the connection is forgotten.
+fn ran_out_of_time(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DeadlineExceeded | ErrorKind::Cancelled
+    )
 }
 
 /// Hands an answer to whoever waits for it. An error that nobody waits for ends here.

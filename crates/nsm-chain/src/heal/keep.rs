@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use super::pace::{Pace, Verdict, verdict};
 use super::pulse::{Pulse, Remedy};
-use super::{How, Kept};
+use super::{How, Kept, announce};
 use crate::begin::{Events, Outcome};
 use crate::monitor::heard::{Heard, heard};
 use crate::monitor::{EventStream, of_segment};
@@ -22,6 +22,9 @@ use crate::{Error, ErrorKind};
 
 /// The longest pause between two repairs, and between two requests for something new.
 const REPAIR_PAUSE: Duration = Duration::from_secs(30);
+/// The same where the next hop has been lost, and knows nothing when it is back: it may be killed
+/// again and again.
+const RETURN_PAUSE: Duration = Duration::from_millis(100);
 const NEWS_PAUSE: Duration = Duration::from_millis(500);
 /// The pauses between attempts to hear from a next hop, at first and at most.
 const LISTEN_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
@@ -53,14 +56,16 @@ pub(super) struct Keep {
 enum Task {
     /// There is something new: for this connection, or for another that belongs to it.
     News { ours: bool },
-    /// The connection is down behind the next hop.
-    Down,
+    /// The connection is down behind the next hop, or not known to it when it is heard at first.
+    Down { at_first: bool },
     /// It has no pulse.
     Feel(Remedy),
     /// The next hop is not heard.
     Lost {
         error: Option<Error>,
         was_heard: bool,
+        /// Whether it has said that the connection stands.
+        was_up: bool,
     },
 }
 
@@ -93,9 +98,16 @@ impl Keep {
             let task = self.next(&mut events, &mut pulse).await;
             drop(events);
             let done = match task {
-                Task::Lost { error, was_heard } => {
+                Task::Lost {
+                    error,
+                    was_heard,
+                    was_up,
+                } => {
                     if was_heard {
                         lost = Lost::default();
+                    }
+                    if was_up {
+                        pace = Pace::default();
                     }
                     match self.lost(error, &mut lost, &mut pulse).await {
                         Ok(None) => Ok(()),
@@ -117,12 +129,13 @@ impl Keep {
     async fn work(&mut self, task: Task, pace: &mut Pace) -> Result<(), Over> {
         let longest = match task {
             Task::News { .. } => NEWS_PAUSE,
-            Task::Down | Task::Feel(_) | Task::Lost { .. } => REPAIR_PAUSE,
+            Task::Down { at_first: true } => RETURN_PAUSE,
+            Task::Down { .. } | Task::Feel(_) | Task::Lost { .. } => REPAIR_PAUSE,
         };
         sleep(pace.wait(Instant::now(), longest)).await;
         match task {
             Task::News { ours } => self.renew(ours).await,
-            Task::Down | Task::Feel(Remedy::Ask) => self.repair().await,
+            Task::Down { .. } | Task::Feel(Remedy::Ask) => self.repair().await,
             Task::Feel(Remedy::Reselect) => self.reselect().await,
             Task::Lost { .. } => Ok(()),
         }
@@ -138,36 +151,32 @@ impl Keep {
     /// Listens and feels until there is something to be done.
     async fn next(&mut self, events: &mut EventStream, pulse: &mut Pulse) -> Task {
         let mut feeling = pin!(feel(&self.how, &self.answered, pulse));
-        let mut is_heard = false;
+        let (mut is_heard, mut is_up) = (false, false);
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
                 () = self.wanted.notified() => return Task::News { ours: false },
                 remedy = &mut feeling, if is_heard => return Task::Feel(remedy),
             };
-            let was_heard = is_heard;
+            let at_first = !std::mem::replace(&mut is_heard, true);
+            let lost = |error| Task::Lost {
+                error,
+                was_heard: !at_first,
+                was_up: is_up,
+            };
             let event = match event.transpose() {
                 Ok(Some(event)) => event,
-                Ok(None) => {
-                    return Task::Lost {
-                        error: None,
-                        was_heard,
-                    };
-                }
-                Err(error) => {
-                    return Task::Lost {
-                        error: Some(error),
-                        was_heard,
-                    };
-                }
+                Ok(None) => return lost(None),
+                Err(error) => return lost(Some(error)),
             };
-            is_heard = true;
             let answered = self.answered.borrow();
             let own = answered.connection.current_segment();
             match own.map_or(Heard::Nothing, |own| heard(&event, own)) {
-                Heard::Nothing | Heard::State(State::Up | State::ReselectRequested) => {}
+                Heard::Nothing | Heard::State(State::ReselectRequested) => {}
+                Heard::State(State::Up) => is_up = true,
                 Heard::State(State::RefreshRequested) => return Task::News { ours: true },
-                Heard::State(State::Down) | Heard::Unknown => return Task::Down,
+                Heard::State(State::Down) => return Task::Down { at_first: false },
+                Heard::Unknown => return Task::Down { at_first },
             }
         }
     }
@@ -279,8 +288,8 @@ impl Keep {
 
     fn settle(&mut self, outcome: Result<Outcome, Error>) -> Result<Result<(), Error>, Over> {
         match outcome {
-            Ok(Outcome::Done(_)) => {
-                debug!(connection.id = %self.id, "the connection stands");
+            Ok(Outcome::Done(connection)) => {
+                announce(&connection);
                 self.answered.mark_unchanged();
                 Ok(Ok(()))
             }

@@ -35,11 +35,27 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Duration;
 use tower::{Layer, Service};
+use tracing::info;
 
 use crate::begin::{Events, Interim};
 use crate::monitor::Watch;
 use crate::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
 use keep::{Answered, Keep};
+
+/// Tells an operator, in a log, what a connection is that stands now: at first, and each time that it
+/// does again.
+pub fn announce(connection: &Connection) {
+    let kernel = connection.kernel_mechanism();
+    info!(
+        connection.id = connection.id,
+        service = connection.network_service,
+        endpoint = connection.network_service_endpoint_name,
+        interface = kernel.and_then(|kernel| kernel.interface_name()),
+        addresses = connection.src_ip_addrs().join(","),
+        policies = connection.policies().len(),
+        "the connection stands"
+    );
+}
 
 /// Tells whether a connection's traffic gets through.
 pub trait Liveness: Send + Sync + 'static {

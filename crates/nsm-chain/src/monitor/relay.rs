@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use http::Extensions;
 use nsm_api::ConnectionId;
 use nsm_api::connection::{Connection, PathSegment, State};
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Duration, sleep};
 use tower::{Layer, Service};
 use tracing::{debug, info};
 
@@ -128,30 +128,48 @@ struct Relay {
 impl Relay {
     /// Watches for as long as nobody stops it. A hop that is not heard is looked for again: when it
     /// is back it may tell that the connection is to be requested again, and until somebody has done
-    /// so the connection stays down.
+    /// so the connection stays down. One that is there and does not tell says nothing of the
+    /// connection, which stands.
     async fn run(self) {
         let mut pauses = BackOff::between(PAUSE.0, PAUSE.1);
         loop {
-            let since = Instant::now();
             let events = self.watch.watch(&self.to, of_segment(&self.own));
             let lost = self.hear(events).await;
-            debug!(connection.id = %self.id, error = lost, "the hop behind is not heard");
-            self.monitor.state(&self.id, State::Down);
-            if since.elapsed() > PAUSE.1 {
+            let reason = match &lost.error {
+                Some(error) => error.report().to_string(),
+                None => "the stream has ended".to_owned(),
+            };
+            debug!(connection.id = %self.id, error = reason, "the hop behind is not heard");
+            if lost.was_heard {
                 pauses = BackOff::between(PAUSE.0, PAUSE.1);
+            }
+            if lost.was_heard || lost.is_away() {
+                self.monitor.state(&self.id, State::Down);
             }
             sleep(pauses.pause()).await;
         }
     }
 
-    /// Tells on what is heard until the stream ends, and gives the reason for that.
-    async fn hear(&self, mut events: EventStream) -> String {
+    /// Tells on what is heard until the stream ends.
+    async fn hear(&self, mut events: EventStream) -> Lost {
+        let mut was_heard = false;
         loop {
-            let event = match events.next().await {
-                Some(Ok(event)) => event,
-                Some(Err(error)) => return error.report().to_string(),
-                None => return "the stream has ended".to_owned(),
+            let event = match events.next().await.transpose() {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    return Lost {
+                        error: None,
+                        was_heard,
+                    };
+                }
+                Err(error) => {
+                    return Lost {
+                        error: Some(error),
+                        was_heard,
+                    };
+                }
             };
+            was_heard = true;
             match heard(&event, &self.own) {
                 Heard::Nothing | Heard::State(State::Up | State::ReselectRequested) => {}
                 Heard::State(State::RefreshRequested) => {
@@ -164,6 +182,20 @@ impl Relay {
                 }
             }
         }
+    }
+}
+
+/// The end of a stream.
+struct Lost {
+    error: Option<Error>,
+    was_heard: bool,
+}
+
+impl Lost {
+    /// Whether the hop behind is not reached, or reached and silent.
+    fn is_away(&self) -> bool {
+        let kind = self.error.as_ref().map(Error::kind);
+        kind.is_none_or(|kind| matches!(kind, ErrorKind::Unavailable | ErrorKind::DeadlineExceeded))
     }
 }
 

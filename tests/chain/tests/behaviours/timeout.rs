@@ -201,12 +201,8 @@ async fn a_request_that_comes_at_the_end_finds_the_connection_or_establishes_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_of_a_caller_that_failed_is_done_again_at_the_end() {
-    for kind in [
-        ErrorKind::DeadlineExceeded,
-        ErrorKind::Unavailable,
-        ErrorKind::PermissionDenied,
-    ] {
+async fn a_close_of_a_caller_that_ran_out_of_time_is_done_again_at_the_end() {
+    for kind in [ErrorKind::DeadlineExceeded, ErrorKind::Cancelled] {
         let fault = FailOn::close(1).with(Fault::Error(kind));
         let server = Server::over(fault.layer(echo()));
         let end = Instant::now() + MINUTE;
@@ -220,6 +216,18 @@ async fn a_close_of_a_caller_that_failed_is_done_again_at_the_end() {
         assert!(about(server.closes()[1], end));
         assert!(server.is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_of_a_caller_that_was_refused_is_not_done_again() {
+    let server = Server::over(FailOn::close(1).layer(echo()));
+    server.request(MINUTE, None).await.unwrap();
+
+    server.begun.close(known_until(MINUTE)).await.unwrap_err();
+    pass(2 * MINUTE).await;
+
+    assert_eq!(server.below.operations(), ["request", "close"]);
+    assert!(server.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

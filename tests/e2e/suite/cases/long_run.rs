@@ -80,7 +80,17 @@ fn a_thousand_refreshes_of_its_own_leave_a_client_as_it_was() {
     // Nobody between them, for a forwarder would have a hundred interfaces to look after.
     let to_the_endpoint = format!("--connect-to={}", mesh.url("nse-0"));
     let life = "--max-token-lifetime=3s";
-    let nsc = mesh.client(0, &[&services, &to_the_endpoint, life, "--log-level=DEBUG"]);
+    // Nor are there interfaces that would carry a ping.
+    let nsc = mesh.client(
+        0,
+        &[
+            &services,
+            &to_the_endpoint,
+            life,
+            "--log-level=DEBUG",
+            "--liveness-check-enabled=false",
+        ],
+    );
     let refreshed = |times| nsc.until_logged("connection refreshed", times);
     nsc.until_it_stands(CONNECTIONS);
     refreshed(5 * CONNECTIONS);

@@ -24,11 +24,13 @@ mod endpoints;
 mod ends;
 mod expiry;
 mod gone;
+mod heals;
 mod kills;
 mod long_run;
 mod lost_answers;
 mod names;
 mod policy_file;
+mod refreshes;
 mod restarts;
 mod returns;
 mod socket_paths;
@@ -50,11 +52,13 @@ pub fn all() -> Vec<Trial> {
         ends::all(),
         expiry::all(),
         gone::all(),
+        heals::all(),
         kills::all(),
         long_run::all(),
         lost_answers::all(),
         names::all(),
         policy_file::all(),
+        refreshes::all(),
         restarts::all(),
         returns::all(),
         socket_paths::all(),

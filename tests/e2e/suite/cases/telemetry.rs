@@ -21,13 +21,14 @@ pub fn all() -> Vec<Trial> {
 }
 
 /// The client, as its chain is read.
-const NSC: [&str; 15] = [
+const NSC: [&str; 16] = [
     "[id: nsc-0-0] [type: networkService] [method: Request]",
     "deadline/deadlineClient.Request",
     "updatepath/updatepathClient.Request",
     "begin/beginClient.Request",
     "metadata/metadataClient.Request",
     "refresh/refreshClient.Request",
+    "heal/healClient.Request",
     "token/tokenClient.Request",
     "clientinfo/clientinfoClient.Request",
     "dns/dnsClient.Request",
