@@ -1,7 +1,7 @@
 //! The whole client, from top to bottom as a call passes it, each element with its name in traces.
 
 use nsm_api::connection::Connection;
-use nsm_api::mechanism::{KERNEL, NOOP};
+use nsm_api::mechanism::KERNEL;
 use nsm_chain::begin::{AnswerLayer, reselect};
 use nsm_chain::mechanisms::KernelMechanismLayer;
 use nsm_chain::token::Unsigned;
@@ -17,7 +17,6 @@ use nsm_netlink::{Netns, NetnsError};
 use nsm_policyroute::{OneNamespace, PolicyRouteLayer};
 use nsm_program::TraceContextLayer;
 use tower::ServiceBuilder;
-use tower::layer::util::Identity;
 
 use crate::Config;
 use crate::config::LivenessSettings;
@@ -125,8 +124,5 @@ fn anew(connection: &mut Connection) {
 /// What can carry a connection.
 fn mechanisms() -> MechanismsLayer {
     let span = ElementLayer::new("kernel", Side::Client);
-    MechanismsLayer::new()
-        .with(KERNEL, (span, KernelMechanismLayer::new()))
-        // What carries no packets needs nothing.
-        .with(NOOP, Identity::new())
+    MechanismsLayer::new().with(KERNEL, (span, KernelMechanismLayer::new()))
 }

@@ -6,24 +6,45 @@ use http::Extensions;
 use nsm_api::connection::{Connection, ConnectionEvent, State};
 use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL};
 use nsm_api::networkservice::NetworkServiceRequest;
+use nsm_chain::begin::AnswerLayer;
 use nsm_chain::monitor::{EventStream, Watch, of_segment};
-use nsm_chain::{BoxNetworkService, Call, Error};
-use nsm_grpc::{Connect, Transport};
+use nsm_chain::token::Unsigned;
+use nsm_chain::{
+    BeginLayer, BoxNetworkService, Call, DeadlineLayer, Error, MetadataLayer, RefreshLayer, Side,
+    TokenLayer, UpdatePathLayer,
+};
+use nsm_grpc::{Connect, SendFdLayer, Transport};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
-use tower::ServiceExt;
+use tower::{ServiceBuilder, ServiceExt};
 
-/// A client that calls when it is told to.
+/// A client that calls when it is told to, and does nothing by itself but refresh.
 ///
-/// Its chain is the one of `nsc`, and all its calls go over one transport.
+/// All its calls go over one transport.
 #[derive(Debug)]
 pub struct Caller {
     runtime: Runtime,
     chain: BoxNetworkService,
     config: nsc::Config,
+}
+
+/// That of `nsc`, without what it knows of itself and what works by itself.
+fn chain(config: &nsc::Config, transport: Transport) -> BoxNetworkService {
+    let token = Unsigned::new(&config.name, config.calls.max_token_lifetime.get());
+    ServiceBuilder::new()
+        .layer(BoxNetworkService::layer())
+        .layer(DeadlineLayer::new(config.calls.request_timeout.get()))
+        .layer(UpdatePathLayer::new(config.name.as_str()))
+        .layer(BeginLayer::new(Side::Client))
+        .layer(MetadataLayer::new(Side::Client))
+        .layer(RefreshLayer::new())
+        .layer(TokenLayer::new(Side::Client, token))
+        .layer(SendFdLayer::client())
+        .layer(AnswerLayer)
+        .service(Connect::to(transport))
 }
 
 impl Caller {
@@ -40,10 +61,10 @@ impl Caller {
             let _entered = runtime.enter();
             let timeout = config.dial_timeout.get();
             let transport = Transport::new(config.connect_to.clone(), timeout);
-            nsc::chain::chain(&config, transport, None)
+            chain(&config, transport)
         };
         Self {
-            chain: chain.unwrap(),
+            chain,
             runtime,
             config,
         }
