@@ -116,7 +116,7 @@ fn heal(settings: &LivenessSettings, forwarder: Connect) -> HealLayer {
 /// Makes of a connection the request for one with another endpoint. The client has brought nothing of
 /// its own: what is in the context comes from the endpoint that is given up, and nothing of it
 /// travels on.
-fn anew(connection: &mut Connection) {
+pub(crate) fn anew(connection: &mut Connection) {
     reselect(connection);
     connection.context = None;
 }

@@ -12,7 +12,7 @@ use nsm_api::connection::Connection;
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::heal::announce;
 use nsm_chain::monitor::Watch;
-use nsm_chain::{BoxNetworkService, Call, Error};
+use nsm_chain::{BoxNetworkService, Call, Error, ErrorKind};
 use nsm_grpc::Connected;
 use nsm_program::shutdown::Shutdown;
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use tower::ServiceExt;
 use tracing::info;
 
+use crate::chain::anew;
 use crate::resume::{Client, resume};
 
 /// The pauses between attempts: at first, and at most. An attempt that finds nobody has waited for
@@ -93,7 +94,13 @@ impl Keeper {
     async fn stand(&mut self) {
         let mut pause = PAUSE.0;
         // An error is logged by the chain.
-        while self.ask().await.is_err() {
+        while let Err(error) = self.ask().await {
+            if error.kind() == ErrorKind::NotFound
+                && let Some(connection) = &mut self.request.connection
+            {
+                // What a former process has left names an endpoint that is gone.
+                anew(connection);
+            }
             tokio::select! {
                 () = sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)) => {}
                 () = self.connected_anew() => {}
@@ -147,7 +154,7 @@ impl fmt::Debug for Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nsm_chain::test_util::{FailOn, Recorder, echo};
+    use nsm_chain::test_util::{FailOn, Fault, Recorder, echo};
     use tokio::time::Instant;
     use tower::ServiceBuilder;
 
@@ -215,6 +222,24 @@ mod tests {
         settle().await;
 
         assert_eq!(below.operations(), ["request"; 2]);
+        kept.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_former_process_has_left_at_an_endpoint_that_is_gone_is_asked_for_elsewhere() {
+        let gone = FailOn::request(1).with(Fault::Error(ErrorKind::NotFound));
+        let (mut keeper, below, _transport) = keeper(gone);
+        let left = keeper.request.connection.get_or_insert_default();
+        left.network_service_endpoint_name = "nse-0".to_owned();
+        let (_trigger, shutdown) = Shutdown::new();
+        let kept = tokio::spawn(keeper.keep_until(shutdown));
+
+        while below.operations().len() < 2 {
+            settle().await;
+        }
+        let asked = below.last();
+        assert_eq!(asked.connection().network_service_endpoint_name, "");
+        assert_eq!(asked.connection().id, "nsc-0");
         kept.abort();
     }
 

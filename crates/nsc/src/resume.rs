@@ -103,6 +103,8 @@ impl Client {
             ..known
         };
         resumed.path.get_or_insert_default().index = 0;
+        // Those were the former process's: what is excluded is known anew with each connection.
+        resumed.ip_context_mut().excluded_prefixes.clear();
         let mechanism = resumed.mechanism.get_or_insert_default();
         let parameters = &mut mechanism.parameters;
         parameters.insert(NETNS_URL.to_owned(), OWN_NETNS.to_owned());
@@ -142,6 +144,14 @@ mod tests {
 
     /// As the forwarder has it.
     fn known() -> Connection {
+        let mut connection = standing();
+        let ip = connection.ip_context_mut();
+        ip.src_ip_addrs.push("172.16.0.1/32".to_owned());
+        ip.excluded_prefixes.push("172.16.1.1/32".to_owned());
+        connection
+    }
+
+    fn standing() -> Connection {
         let segment = |(name, id): (&str, &str)| PathSegment {
             name: name.to_owned(),
             id: id.to_owned(),
@@ -177,6 +187,9 @@ mod tests {
         assert_eq!(resumed.id, "nsc-0");
         assert_eq!(resumed.network_service_endpoint_name, "nse");
         assert_eq!(resumed.state(), State::Up);
+        assert_eq!(resumed.src_ip_addrs(), ["172.16.0.1/32"]);
+        let context = resumed.context.clone().unwrap().ip_context.unwrap();
+        assert!(context.excluded_prefixes.is_empty());
         let path = resumed.path.as_ref().unwrap();
         assert_eq!((path.index, path.path_segments.len()), (0, 3));
         let kernel = resumed.kernel_mechanism().unwrap();

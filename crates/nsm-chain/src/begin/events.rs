@@ -109,7 +109,8 @@ impl Events {
             .await
     }
 
-    /// The same in no more time than that for each, the close and the request.
+    /// The same, with no more time than that for the request. What that has made when it fails has two
+    /// seconds to be closed.
     ///
     /// # Errors
     ///

@@ -99,10 +99,12 @@ impl Memory {
         within: Option<Duration>,
     ) -> Result<Connection, Error> {
         let budget = self.context.budget.at_most(within);
+        // Whoever is in a hurry does not wait for what is undone either.
+        let undo = budget.at_most(within.and(Some(LET_GO)));
         let mut call = self.context.call(Operation::Request(self.request.clone()));
         call.deadline = budget.deadline();
 
-        let mut connection = below.request(call, budget, self.on_failure()).await?;
+        let mut connection = below.request(call, undo, self.on_failure()).await?;
 
         log_success(self.stands);
         connection.set_state(State::Up);

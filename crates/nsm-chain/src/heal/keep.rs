@@ -26,15 +26,21 @@ const REPAIR_PAUSE: Duration = Duration::from_secs(30);
 /// again and again.
 const RETURN_PAUSE: Duration = Duration::from_millis(100);
 const NEWS_PAUSE: Duration = Duration::from_millis(500);
-/// The pauses between attempts to hear from a next hop, at first and at most.
-const LISTEN_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// How often a next hop may be back without knowing the connection, and without saying afterwards
+/// that it stands, before that counts as any other trouble.
+const RETURNS: u32 = 300;
+/// The pauses between attempts to hear from a next hop, at first and at most: from one that has been
+/// heard, and from one that does not tell.
+const LISTEN_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
+const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// A stream that has stood so long is none that ends at once.
+const STOOD: Duration = Duration::from_millis(500);
 /// The same between attempts of one repair, to ask again and to ask for another endpoint.
 const ASK_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 const RESELECT_PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// How long an attempt takes at most, at first and in the end. A close that comes meanwhile waits no
-/// longer than that; a hop that needs longer goes on with its work, and the next attempt finds it
-/// done.
-const ATTEMPT: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
+/// How long the first attempt takes at most, and twice as long each that follows, up to the time of a
+/// request. A close that comes meanwhile waits for it.
+const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// A request that has succeeded.
 pub(super) struct Answered {
@@ -50,6 +56,16 @@ pub(super) struct Keep {
     pub(super) answered: watch::Receiver<Answered>,
     pub(super) wanted: Arc<Notify>,
     pub(super) others: Weak<Kept>,
+    pub(super) progress: Progress,
+}
+
+/// How far the work on a connection is.
+#[derive(Default)]
+pub(super) struct Progress {
+    pace: Pace,
+    trouble: Option<Trouble>,
+    /// How often the next hop has not known the connection, since it last said that it stands.
+    returns: u32,
 }
 
 /// Something to be done.
@@ -76,11 +92,29 @@ struct Lost {
     asked: bool,
 }
 
-impl Default for Lost {
-    fn default() -> Self {
+impl Lost {
+    fn after(pauses: (Duration, Duration)) -> Self {
         Self {
-            pauses: BackOff::between(LISTEN_PAUSE.0, LISTEN_PAUSE.1),
+            pauses: BackOff::between(pauses.0, pauses.1),
             asked: false,
+        }
+    }
+}
+
+/// A repair that has not succeeded yet.
+struct Trouble {
+    /// Since when the next hop has been there, and the connection has not worked.
+    since: Instant,
+    pauses: BackOff,
+    within: Duration,
+}
+
+impl Trouble {
+    fn begins() -> Self {
+        Self {
+            since: Instant::now(),
+            pauses: BackOff::between(ASK_PAUSE.0, ASK_PAUSE.1),
+            within: ATTEMPT,
         }
     }
 }
@@ -90,35 +124,38 @@ struct Over;
 
 impl Keep {
     pub(super) async fn run(mut self) {
-        let mut pace = Pace::default();
         let mut pulse = Pulse::default();
-        let mut lost = Lost::default();
+        let mut lost = Lost::after(REFUSED_PAUSE);
         loop {
             let mut events = self.listen();
+            let since = Instant::now();
             let task = self.next(&mut events, &mut pulse).await;
             drop(events);
-            let done = match task {
+            let task = match task {
                 Task::Lost {
                     error,
                     was_heard,
                     was_up,
                 } => {
-                    if was_heard {
-                        lost = Lost::default();
-                    }
+                    // What is between us and a next hop that is away says nothing of the endpoint.
+                    self.progress.trouble = None;
                     if was_up {
-                        pace = Pace::default();
+                        self.progress.pace = Pace::default();
                     }
-                    match self.lost(error, &mut lost, &mut pulse).await {
-                        Ok(None) => Ok(()),
-                        Ok(Some(task)) => self.work(task, &mut pace).await,
-                        Err(over) => Err(over),
+                    if was_heard && since.elapsed() >= STOOD {
+                        lost = Lost::after(LISTEN_PAUSE);
                     }
+                    self.lost(error, &mut lost, &mut pulse).await
                 }
                 task => {
-                    lost = Lost::default();
-                    self.work(task, &mut pace).await
+                    lost = Lost::after(LISTEN_PAUSE);
+                    Ok(Some(task))
                 }
+            };
+            let done = match task {
+                Ok(Some(task)) => self.work(task, &mut pulse).await,
+                Ok(None) => Ok(()),
+                Err(over) => Err(over),
             };
             if let Err(Over) = done {
                 return;
@@ -126,17 +163,27 @@ impl Keep {
         }
     }
 
-    async fn work(&mut self, task: Task, pace: &mut Pace) -> Result<(), Over> {
+    async fn work(&mut self, task: Task, pulse: &mut Pulse) -> Result<(), Over> {
         let longest = match task {
             Task::News { .. } => NEWS_PAUSE,
-            Task::Down { at_first: true } => RETURN_PAUSE,
+            Task::Down { at_first: true } if self.progress.returns < RETURNS => RETURN_PAUSE,
             Task::Down { .. } | Task::Feel(_) | Task::Lost { .. } => REPAIR_PAUSE,
         };
-        sleep(pace.wait(Instant::now(), longest)).await;
+        // A repair that goes on has pauses of its own.
+        if self.progress.trouble.is_none() {
+            sleep(self.progress.pace.wait(Instant::now(), longest)).await;
+        }
         match task {
             Task::News { ours } => self.renew(ours).await,
-            Task::Down { .. } | Task::Feel(Remedy::Ask) => self.repair().await,
-            Task::Feel(Remedy::Reselect) => self.reselect().await,
+            Task::Down { at_first } => {
+                self.progress.returns += u32::from(at_first);
+                self.repair().await
+            }
+            Task::Feel(Remedy::Ask) => self.repair().await,
+            Task::Feel(Remedy::Reselect) => {
+                *pulse = Pulse::default();
+                self.reselect().await
+            }
             Task::Lost { .. } => Ok(()),
         }
     }
@@ -150,6 +197,7 @@ impl Keep {
 
     /// Listens and feels until there is something to be done.
     async fn next(&mut self, events: &mut EventStream, pulse: &mut Pulse) -> Task {
+        let progress = &mut self.progress;
         let mut feeling = pin!(feel(&self.how, &self.answered, pulse));
         let (mut is_heard, mut is_up) = (false, false);
         loop {
@@ -173,7 +221,11 @@ impl Keep {
             let own = answered.connection.current_segment();
             match own.map_or(Heard::Nothing, |own| heard(&event, own)) {
                 Heard::Nothing | Heard::State(State::ReselectRequested) => {}
-                Heard::State(State::Up) => is_up = true,
+                Heard::State(State::Up) => {
+                    progress.trouble = None;
+                    progress.returns = 0;
+                    is_up = true;
+                }
                 Heard::State(State::RefreshRequested) => return Task::News { ours: true },
                 Heard::State(State::Down) => return Task::Down { at_first: false },
                 Heard::Unknown => return Task::Down { at_first },
@@ -191,46 +243,46 @@ impl Keep {
             others.want_others(&self.id);
         }
         debug!(connection.id = %self.id, "there is something new");
-        match self.ask(ATTEMPT.0).await? {
+        match self.ask(ATTEMPT).await? {
             Ok(()) => {}
             Err(error) => self.log("asking again", &error, None),
         }
         Ok(())
     }
 
-    /// Asks for the connection again until it stands, and for another endpoint when it is to be.
+    /// Asks for the connection again, and for another endpoint when it is to be. What fails is tried
+    /// again as long as the next hop is there and says that it is needed.
     async fn repair(&mut self) -> Result<(), Over> {
         info!(connection.id = %self.id, "the connection does not work: asking for it again");
-        let since = Instant::now();
-        let mut pauses = BackOff::between(ASK_PAUSE.0, ASK_PAUSE.1);
-        let mut within = ATTEMPT.0;
-        loop {
-            let error = match self.ask(within).await? {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            match verdict(error.kind(), since.elapsed(), self.how.patience) {
-                Verdict::Again => {
-                    let pause = jittered(pauses.pause());
-                    self.log("asking again", &error, Some(pause));
-                    if self.somebody_else_within(pause).await {
-                        return Ok(());
-                    }
-                    within = (2 * within).min(ATTEMPT.1);
-                }
-                Verdict::Another => {
-                    self.log("asking again", &error, None);
-                    return self.reselect().await;
-                }
+        self.answered.mark_unchanged();
+        let trouble = self.progress.trouble.get_or_insert_with(Trouble::begins);
+        let (since, within) = (trouble.since, trouble.within);
+        let error = match self.ask(within).await? {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        let pause = match verdict(error.kind(), since.elapsed(), self.how.patience) {
+            Verdict::Again => {
+                let trouble = self.progress.trouble.get_or_insert_with(Trouble::begins);
+                trouble.within = trouble.within.saturating_mul(2);
+                jittered(trouble.pauses.pause())
             }
-        }
+            Verdict::Another => {
+                self.log("asking again", &error, None);
+                return self.reselect().await;
+            }
+        };
+        self.log("asking again", &error, Some(pause));
+        self.somebody_else_within(pause).await;
+        Ok(())
     }
 
     /// Asks for another endpoint until there is one.
     async fn reselect(&mut self) -> Result<(), Over> {
         info!(connection.id = %self.id, "asking for another endpoint");
+        self.answered.mark_unchanged();
         let mut pauses = BackOff::between(RESELECT_PAUSE.0, RESELECT_PAUSE.1);
-        let mut within = ATTEMPT.0;
+        let mut within = ATTEMPT;
         loop {
             let outcome = self.events().reselect_within(within).await;
             let error = match self.settle(outcome)? {
@@ -242,7 +294,7 @@ impl Keep {
             if self.somebody_else_within(pause).await {
                 return Ok(());
             }
-            within = (2 * within).min(ATTEMPT.1);
+            within = within.saturating_mul(2);
         }
     }
 
@@ -262,12 +314,11 @@ impl Keep {
         debug!(connection.id = %self.id, error = reason, "the next hop is not heard");
         let is_away = matches!(kind, ErrorKind::Unavailable | ErrorKind::DeadlineExceeded);
         if kind != ErrorKind::Unavailable && !std::mem::replace(&mut lost.asked, true) {
-            match self.ask(ATTEMPT.0).await? {
+            match self.ask(ATTEMPT).await? {
                 Ok(()) => {}
                 Err(error) => {
                     self.log("asking again", &error, None);
-                    let patience = self.how.patience;
-                    if verdict(error.kind(), Duration::ZERO, patience) == Verdict::Another {
+                    if error.kind() == ErrorKind::NotFound {
                         return Ok(Some(Task::Feel(Remedy::Reselect)));
                     }
                 }
@@ -283,6 +334,10 @@ impl Keep {
 
     async fn ask(&mut self, within: Duration) -> Result<Result<(), Error>, Over> {
         let outcome = self.events().request_within(within).await;
+        if let Ok(Outcome::NotKnown) = outcome {
+            // It is given up, and there is no other endpoint yet, or it is closed.
+            return self.reselect().await.map(Ok);
+        }
         self.settle(outcome)
     }
 
@@ -291,6 +346,7 @@ impl Keep {
             Ok(Outcome::Done(connection)) => {
                 announce(&connection);
                 self.answered.mark_unchanged();
+                self.progress.trouble = None;
                 Ok(Ok(()))
             }
             Ok(Outcome::NotKnown | Outcome::ChainGone) => Err(Over),

@@ -6,7 +6,7 @@
 //! | the next hop says that there is something new | the connection is asked for again, at once |
 //! | the next hop is not heard any more | it is listened for until it is back. If it knows nothing of the connection then, that is asked for again. What stands, stands: rules and interfaces outlive a hop |
 //! | the connection is down behind the next hop, or not known there | it is asked for again, at once, and with growing pauses while nobody is reached; another endpoint is asked for as soon as an answer says that this one is gone, or after `patience` |
-//! | its traffic gets no answer, three times in a row | it is asked for again; if that does not help, another endpoint is asked for |
+//! | its traffic gets no answer any more, three times in a row | it is asked for again; if that does not help, another endpoint is asked for |
 //! | a refresh fails | nothing: [`refresh`](crate::refresh) tries again |
 //!
 //! To ask for the connection again is always tried first: the hops on the way repair what is theirs,
@@ -14,7 +14,7 @@
 //! first; what it asks for then is up to [`begin`](crate::begin).
 //!
 //! There is one repair at a time for a connection, each attempt has a deadline that grows from two
-//! seconds to the full time, and the pauses between repairs grow as well: a next hop that says and
+//! seconds to the time of a request, and the pauses between repairs grow as well: a next hop that says and
 //! says again that something is wrong makes no storm. A close ends it all.
 //!
 //! In the mesh's Go components this is the work of two elements, heal and upstreamrefresh.
@@ -40,7 +40,7 @@ use tracing::info;
 use crate::begin::{Events, Interim};
 use crate::monitor::Watch;
 use crate::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, take_ready};
-use keep::{Answered, Keep};
+use keep::{Answered, Keep, Progress};
 
 /// Tells an operator, in a log, what a connection is that stands now: at first, and each time that it
 /// does again.
@@ -195,6 +195,7 @@ impl Heal {
             wanted: Arc::clone(&wanted),
             // A task that held them would keep those of a chain that is gone.
             others: Arc::downgrade(&self.kept),
+            progress: Progress::default(),
         };
         let keeper = Keeper {
             answered: sender,

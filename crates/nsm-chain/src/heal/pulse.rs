@@ -6,6 +6,8 @@ const MISSES: u32 = 3;
 /// What was felt of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
+    /// Whether an answer has ever come. An endpoint that gives none cannot be felt.
+    is_felt: bool,
     missed: u32,
     /// Whether the connection has been asked for again since it was felt last.
     was_asked_for: bool,
@@ -24,7 +26,13 @@ impl Pulse {
     /// Takes note of an answer, or of one that is missing.
     pub(super) fn felt(&mut self, alive: bool) -> Option<Remedy> {
         if alive {
-            *self = Self::default();
+            *self = Self {
+                is_felt: true,
+                ..Self::default()
+            };
+            return None;
+        }
+        if !self.is_felt {
             return None;
         }
         self.missed += 1;
@@ -50,6 +58,11 @@ mod tests {
         let mut pulse = Pulse::default();
         let mut felt =
             |answers: &str| -> Vec<_> { answers.chars().map(|it| pulse.felt(it == '!')).collect() };
+        assert_eq!(
+            felt("......"),
+            [None; 6],
+            "who never answers cannot be felt"
+        );
         assert_eq!(felt("!..!.."), [None; 6]);
         assert_eq!(felt("!..."), [None, None, None, Some(Remedy::Ask)]);
         assert_eq!(felt("..."), [None, None, Some(Remedy::Reselect)]);

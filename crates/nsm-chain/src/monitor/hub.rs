@@ -11,6 +11,8 @@ use nsm_api::connection::{
     Connection, ConnectionEvent, ConnectionEventType, MonitorScopeSelector, State,
 };
 
+use tokio::sync::watch;
+
 use super::selector::selects;
 use super::subscription::{Feed, Subscription};
 use super::{EventStream, Watch};
@@ -21,6 +23,8 @@ use super::{EventStream, Watch};
 #[derive(Clone, Default)]
 pub struct Monitor {
     hub: Arc<Mutex<Hub>>,
+    /// Moves when a request ends.
+    ended: Arc<watch::Sender<()>>,
 }
 
 #[derive(Default)]
@@ -144,6 +148,20 @@ impl Monitor {
         }
     }
 
+    /// Waits until no request for that connection is under way.
+    pub(super) async fn answered(&self, id: &ConnectionId) {
+        let mut ended = self.ended.subscribe();
+        while self.is_requested(id) {
+            // The sender is in `self`.
+            ended.changed().await.ok();
+        }
+    }
+
+    fn is_requested(&self, id: &ConnectionId) -> bool {
+        let hub = self.lock();
+        hub.connections.get(id).is_some_and(|it| it.is_requested)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Hub> {
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -246,6 +264,13 @@ impl Requested {
 
 impl Drop for Requested {
     fn drop(&mut self) {
+        self.settle();
+        self.monitor.ended.send_replace(());
+    }
+}
+
+impl Requested {
+    fn settle(&mut self) {
         let mut hub = self.monitor.lock();
         let Some(known) = hub.connections.get_mut(&self.id) else {
             return;

@@ -144,10 +144,17 @@ impl Relay {
                 pauses = BackOff::between(PAUSE.0, PAUSE.1);
             }
             if lost.was_heard || lost.is_away() {
-                self.monitor.state(&self.id, State::Down);
+                self.down().await;
             }
             sleep(pauses.pause()).await;
         }
+    }
+
+    /// Tells that the connection is down. This watch began when the hop behind had answered, which may
+    /// be before the request is answered from here, and it knows better than that answer.
+    async fn down(&self) {
+        self.monitor.answered(&self.id).await;
+        self.monitor.state(&self.id, State::Down);
     }
 
     /// Tells on what is heard until the stream ends.
@@ -178,7 +185,7 @@ impl Relay {
                 }
                 Heard::State(State::Down) | Heard::Unknown => {
                     info!(connection.id = %self.id, "the connection is down behind this hop");
-                    self.monitor.state(&self.id, State::Down);
+                    self.down().await;
                 }
             }
         }

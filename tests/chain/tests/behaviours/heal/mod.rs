@@ -162,6 +162,49 @@ async fn another_endpoint_is_asked_for_until_there_is_one_less_and_less_often() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_refreshes_another_endpoint_is_asked_for_until_there_is_one_as_well() {
+    let client = Client::standing(plain).await;
+    for _ in 0..3 {
+        client.request().await.unwrap();
+    }
+    client.hop.endpoint_is_gone(Some(ErrorKind::NotFound));
+    client.hop.refuse([ErrorKind::NotFound; 5]);
+
+    client.hop.says(State::Down);
+    pass(HOUR).await;
+
+    let calls = client.since();
+    assert_eq!(calls.iter().filter(|it| **it == "request").count(), 3 + 6);
+    assert_eq!(client.heal.connections(), 1);
+    client.hop.endpoint_is_gone(None);
+    client.hop.restart();
+    pass(SECOND).await;
+    assert_eq!(
+        client.since().len(),
+        calls.len() + 1,
+        "it is kept as before"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_next_hop_that_goes_in_the_middle_of_a_repair_costs_no_endpoint() {
+    let client = Client::standing(|heal| heal.patience(10 * SECOND)).await;
+    client.hop.endpoint_is_gone(Some(ErrorKind::Unavailable));
+    client.hop.says(State::Down);
+    pass(3 * SECOND).await;
+
+    client.hop.tells(Tells::Away);
+    pass(HOUR).await;
+    client.hop.endpoint_is_gone(None);
+    client.hop.restart();
+    client.hop.tells(Tells::Yes);
+    pass(HOUR).await;
+
+    assert!(client.since().iter().all(|it| *it == "request"));
+    assert!(client.since().len() < 12, "{:?}", client.since().len());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refresh_that_fails_is_no_trouble_and_what_comes_after_it_is_heard() {
     let client = Client::standing(plain).await;
     client.hop.refuse([ErrorKind::Unavailable]);
@@ -221,6 +264,7 @@ async fn traffic_without_an_answer_takes_a_request_and_then_another_endpoint() {
     let alive = Switch::on();
     let client = Client::standing(|heal| heal.liveness(alive.clone(), SECOND / 5)).await;
 
+    pass(SECOND).await;
     alive.set(false);
     let start = Instant::now();
     eventually_later(|| client.since() == ["request"]).await;

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use chain_suite::{eventually, send};
+use futures_util::StreamExt;
 use nsm_api::connection::ConnectionEventType::Delete;
 use nsm_api::connection::{Connection, MonitorScopeSelector, State};
 use nsm_chain::monitor::{EventStream, RelayLayer, of_segment};
 use nsm_chain::test_util::{FailOn, echo};
-use nsm_chain::{Call, End, ErrorKind, Monitor, UpdatePathLayer};
+use nsm_chain::{BoxNetworkService, Call, End, ErrorKind, Monitor, MonitorLayer, UpdatePathLayer};
 use tokio::time::{Duration, Instant, sleep};
-use tower::Layer;
+use tower::{Layer, ServiceBuilder};
 
 use super::hop::{Hop, Way, ask, close, listen, silence, state, told};
 
@@ -282,4 +283,40 @@ impl Path {
             sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_behind_a_hop_before_its_answer_is_through_is_told_after_it() {
+    let (own, behind) = (Monitor::new(), Monitor::new());
+    let slow = |connection: Connection| async {
+        sleep(Duration::from_secs(1)).await;
+        Ok::<_, nsm_chain::Error>(connection)
+    };
+    let chain = ServiceBuilder::new()
+        .layer(BoxNetworkService::layer())
+        .layer(UpdatePathLayer::new("forwarder"))
+        .layer(MonitorLayer::new(own.clone()))
+        .and_then(slow)
+        .layer(RelayLayer::new(own.clone(), behind.clone()))
+        .layer(UpdatePathLayer::new("nse"))
+        .layer(MonitorLayer::new(behind.clone()))
+        .service(End);
+    let request = chain_suite::request(chain_suite::connection("c"));
+    let asked = tokio::spawn(async move { send(&chain, request).await.map(|it| (it, chain)) });
+    eventually(|| behind.subscribers() == 1).await;
+
+    let id = |name: &str| nsm_api::ConnectionId::try_from(name).unwrap();
+    let known = listen_to(&behind).await;
+    behind.delete(&id(&known));
+    let (answer, _chain) = asked.await.unwrap().unwrap();
+
+    let told = || own.connection(&id(&answer.id)).unwrap().state();
+    eventually(|| told() == State::Down).await;
+}
+
+/// The id of the one connection that a monitor knows.
+async fn listen_to(monitor: &Monitor) -> String {
+    let mut events = monitor.subscribe(MonitorScopeSelector::default());
+    let event = events.next().await.unwrap();
+    event.connections.into_keys().next().unwrap()
 }
