@@ -13,6 +13,7 @@ mod way;
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use nsm_chain::ErrorChain;
 use tokio::task::spawn_blocking;
@@ -31,15 +32,23 @@ use way::Way;
 const POLL: Duration = Duration::from_secs(2);
 /// How long it has to be quiet behind a change. Twice as long, and it counts.
 const QUIET: Duration = Duration::from_millis(20);
-/// How long behind one whose writer has the file still open.
+/// How long between two looks at a file that may be half written. One that no notice comes of counts
+/// when it is as old as that.
 const WRITING: Duration = Duration::from_secs(1);
+/// How long a writer is waited for who has a file open, and changes it no more.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A policy file, and what was found there last.
 ///
 /// What counts is the content of the file at the path, links followed. A content counts when it is
-/// found twice, 20 ms apart, with nothing in between, or one second apart while somebody who has
-/// written it has it still open; so a list is never half an old and half a new one. It is known
-/// within 0.1 s where inotify tells of it, and within 2.1 s otherwise.
+/// found twice, 20 ms apart, with nothing in between, and nobody is writing it.
+///
+/// * Where inotify tells of the change, a file is being written from then until it is closed: a
+///   list is known within 0.1 s of that. A writer who has it open for 60 s without another change
+///   is warned about, and waited for no longer, unless the file is empty: one that he has made empty
+///   counts only when he closes it.
+/// * Where it does not tell, a file is being written until one second behind its time of
+///   modification: a list is known within 3.1 s. What stands there then counts, closed or not.
 ///
 /// A file that has a mistake, cannot be read, or is gone changes nothing: the policies stay as they
 /// were, and that is logged, once for each. Only an empty list takes them away. A file has at most
@@ -49,6 +58,7 @@ pub struct PolicyFile {
     path: PathBuf,
     found: Found,
     poll: Duration,
+    patience: Duration,
     hears: bool,
 }
 
@@ -65,6 +75,7 @@ impl PolicyFile {
             path: path.to_owned(),
             found,
             poll: POLL,
+            patience: PATIENCE,
             hears: true,
         };
         Ok((file, list))
@@ -87,12 +98,20 @@ impl PolicyFile {
                 // The runtime ends, and this with it.
                 Err(_) => return std::future::pending().await,
             };
-            let pause = match settling.found(found) {
-                Step::Same => poll,
-                Step::Again => look.quiet(),
-                Step::Settled(found) => {
-                    take(&path, &found, &policies);
-                    poll
+            let pause = if look.is_being_written(&found, self.patience) {
+                WRITING
+            } else {
+                match settling.found(found) {
+                    Step::Same => {
+                        look.is_told = false;
+                        poll
+                    }
+                    Step::Again => look.quiet(),
+                    Step::Settled(found) => {
+                        take(&path, &found, &policies);
+                        look.is_told = false;
+                        poll
+                    }
                 }
             };
             look.wait(pause, poll).await;
@@ -125,6 +144,12 @@ struct Look {
     /// An absolute one.
     from_root: PathBuf,
     notices: Option<Notices>,
+    /// Whether a notice came of what is there now.
+    is_told: bool,
+    /// When the file was changed last, as it says.
+    modified: Option<SystemTime>,
+    /// Whether it was said that a writer takes too long. Said again of the next.
+    is_late: bool,
     /// Whether it was said that not all is heard.
     is_deaf: bool,
 }
@@ -135,6 +160,9 @@ impl Look {
             path: path.to_owned(),
             from_root: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             notices: None,
+            is_told: false,
+            modified: None,
+            is_late: false,
             is_deaf: false,
         };
         if hears {
@@ -154,13 +182,56 @@ impl Look {
             self.is_deaf_for(&error);
         }
         let found = Found::at(&self.path);
+        let metadata = std::fs::metadata(&self.path);
+        self.modified = metadata.and_then(|it| it.modified()).ok();
         (self, found)
+    }
+
+    /// Whether what was found may be half of what somebody is writing.
+    fn is_being_written(&mut self, found: &Found, patience: Duration) -> bool {
+        let Found::Content(content) = found else {
+            return false;
+        };
+        let open = self.notices.as_ref().and_then(Notices::open);
+        // One that was only made is half of something as long as there is nothing in it.
+        let Some(open) = open.filter(|it| it.is_changed || content.is_empty()) else {
+            self.is_late = false;
+            return !self.is_told && self.is_fresh();
+        };
+        if open.since.elapsed() < patience {
+            self.is_late = false;
+            return true;
+        }
+        let waits_on = open.is_changed && content.is_empty();
+        if !std::mem::replace(&mut self.is_late, true) {
+            let path = self.path.display();
+            match waits_on {
+                true => warn!(
+                    %path,
+                    "the policy file is empty, and its writer does not close it: the policies stay \
+                     as they were until then"
+                ),
+                false => warn!(
+                    %path,
+                    "the writer of the policy file does not close it: what stands there counts"
+                ),
+            }
+        }
+        waits_on
+    }
+
+    /// Whether the file has changed a moment ago. One whose time is still to come, by another clock,
+    /// is not waited for.
+    fn is_fresh(&self) -> bool {
+        let age = self.modified.and_then(|it| it.elapsed().ok());
+        age.is_some_and(|age| age < WRITING)
     }
 
     /// How long it has to be quiet.
     fn quiet(&self) -> Duration {
         let notices = self.notices.as_ref();
-        match notices.is_some_and(Notices::is_being_written) {
+        let open = notices.and_then(Notices::open);
+        match open.is_some_and(|it| it.is_changed) {
             true => WRITING,
             false => QUIET,
         }
@@ -178,9 +249,12 @@ impl Look {
                 () = sleep_until(until) => return,
                 heard = notices.changed() => heard,
             };
-            if let Err(error) = heard {
-                self.is_deaf_for(&error);
-                self.notices = None;
+            match heard {
+                Ok(()) => self.is_told = true,
+                Err(error) => {
+                    self.is_deaf_for(&error);
+                    self.notices = None;
+                }
             }
             until = (Instant::now() + self.quiet()).min(start + at_most);
         }
@@ -191,7 +265,7 @@ impl Look {
             warn!(
                 path = %self.path.display(),
                 %error,
-                "the kernel tells nothing of the policy file: a change is found within 2 s"
+                "the kernel tells nothing of the policy file: a change is found within 3 s"
             );
         }
     }

@@ -12,6 +12,7 @@ use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlag
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 use super::way::Way;
 
@@ -29,10 +30,19 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
 
 /// What ends the writing of a file, or puts another one in its place.
 const OTHERWISE: ReadFlags = ReadFlags::CLOSE_WRITE
-    .union(ReadFlags::CREATE)
     .union(ReadFlags::DELETE)
     .union(ReadFlags::MOVED_FROM)
     .union(ReadFlags::MOVED_TO);
+
+/// A file that somebody seems to have open for writing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// When he was heard of last.
+    pub(super) since: Instant,
+    /// Whether he has changed it. He may only have made it, or given one another name, which no
+    /// close follows.
+    pub(super) is_changed: bool,
+}
 
 /// How much is read at once, in bytes: a hundred events or more.
 const BUFFER: usize = 4096;
@@ -47,7 +57,7 @@ pub(super) struct Notices {
     watched: HashMap<i32, BTreeSet<OsString>>,
     /// The file itself: its directory and its name.
     file: Option<(i32, OsString)>,
-    is_open: bool,
+    open: Option<Open>,
 }
 
 impl Notices {
@@ -58,13 +68,13 @@ impl Notices {
             queue: Arc::new(register(queue)?),
             watched: HashMap::new(),
             file: None,
-            is_open: false,
+            open: None,
         })
     }
 
-    /// Whether somebody is writing the file: it was changed, and not closed since.
-    pub(super) fn is_being_written(&self) -> bool {
-        self.is_open
+    /// Who is writing the file: it was made or changed, and not closed since.
+    pub(super) fn open(&self) -> Option<Open> {
+        self.open
     }
 
     /// Watches the directories of a way, and no others any more. It may block as long as the file
@@ -99,7 +109,7 @@ impl Notices {
             inotify::remove_watch(&*self.queue, *gone).ok();
         }
         if file != self.file {
-            self.is_open = false;
+            self.open = None;
         }
         (self.watched, self.file) = (watched, file);
         refused
@@ -155,17 +165,23 @@ impl Notices {
     fn matters(&mut self, event: &Event<'_>) -> bool {
         // Without a name it is about a directory itself, or tells that events are lost.
         let Some(name) = event.file_name() else {
-            self.is_open &= !event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                self.open = None;
+            }
             return true;
         };
         let name = OsStr::from_bytes(name.to_bytes());
         let of_file = self.file.as_ref();
         if of_file.is_some_and(|(watch, file)| (*watch, file.as_os_str()) == (event.wd(), name)) {
             let events = event.events();
-            self.is_open = match events.contains(ReadFlags::MODIFY) {
-                true => true,
-                false => self.is_open && !events.intersects(OTHERWISE),
-            };
+            if events.intersects(ReadFlags::MODIFY.union(ReadFlags::CREATE)) {
+                self.open = Some(Open {
+                    since: Instant::now(),
+                    is_changed: events.contains(ReadFlags::MODIFY),
+                });
+            } else if events.intersects(OTHERWISE) {
+                self.open = None;
+            }
         }
         let names = self.watched.get(&event.wd());
         names.is_some_and(|names| names.contains(name))

@@ -60,14 +60,14 @@ async fn half_of_a_file_whose_writer_takes_his_time_is_no_list() {
 
     // Each piece alone would do.
     let mut written = File::create(folder.path("config.yaml")).unwrap();
-    for piece in ["2", "3", "4"] {
+    for piece in ["2", "3"] {
         written.write_all(file(piece).as_bytes()).unwrap();
-        sleep(Duration::from_millis(200)).await;
+        sleep(WRITING * 2 + QUIET * 5).await;
         assert_eq!(following.hosts(), "1");
     }
     drop(written);
 
-    following.until("234").await;
+    following.until("23").await;
     assert_eq!(following.logged("policies read"), 2, "{}", following.log());
 }
 
@@ -75,11 +75,54 @@ async fn half_of_a_file_whose_writer_takes_his_time_is_no_list() {
 async fn a_writer_who_never_closes_the_file_is_not_waited_for_forever() {
     let folder = Folder::new();
     folder.write("config.yaml", &file("1"));
-    let following = Following::begin(&folder.path("config.yaml"), POLL, true);
+    let path = folder.path("config.yaml");
+    let following = Following::begin(&path, POLL, true, WRITING / 2);
     following.until("1").await;
 
+    let mut written = File::create(&path).unwrap();
+    for hosts in ["2", "23"] {
+        written
+            .write_all(file(&hosts[hosts.len() - 1..]).as_bytes())
+            .unwrap();
+        following.until(hosts).await;
+    }
+    assert_eq!(following.logged("does not close it"), 1);
+}
+
+#[tokio::test]
+async fn a_file_that_its_writer_has_emptied_keeps_the_policies_until_he_closes_it() {
+    let folder = Folder::new();
+    let path = folder.path("config.yaml");
+    let following = Following::begin(&path, POLL, true, WRITING / 2);
+    folder.write("config.yaml", &file("1"));
+    following.until("1").await;
+
+    let written = File::create(&path).unwrap();
+    following
+        .until_logged("its writer does not close it: the policies stay", 1)
+        .await;
+    sleep(WRITING * 2 + QUIET * 5).await;
+    assert_eq!(following.hosts(), "1");
+    assert_eq!(following.logged("WARN"), 1, "{}", following.log());
+
+    drop(written);
+    following.until("").await;
+}
+
+#[tokio::test]
+async fn a_new_file_that_its_writer_has_not_begun_to_write_does_not_count() {
+    let folder = Folder::new();
+    let following = Following::by_notices(&folder.path("config.yaml"));
+    folder.write("config.yaml", &file("1"));
+    following.until("1").await;
+    folder.remove("config.yaml");
+    following.until_logged("is gone", 1).await;
+
     let mut written = File::create(folder.path("config.yaml")).unwrap();
+    sleep(WRITING * 2 + QUIET * 5).await;
+    assert_eq!(following.hosts(), "1");
     written.write_all(file("2").as_bytes()).unwrap();
+    drop(written);
 
     following.until("2").await;
 }

@@ -105,20 +105,21 @@ struct Following {
 impl Following {
     /// Hears what the kernel tells, and does not look by itself.
     fn by_notices(path: &Path) -> Self {
-        Self::begin(path, NEVER, true)
+        Self::begin(path, NEVER, true, PATIENCE)
     }
 
     /// Looks every two seconds, and hears nothing.
     fn by_looking(path: &Path) -> Self {
-        Self::begin(path, POLL, false)
+        Self::begin(path, POLL, false, PATIENCE)
     }
 
-    fn begin(path: &Path, poll: Duration, hears: bool) -> Self {
+    fn begin(path: &Path, poll: Duration, hears: bool, patience: Duration) -> Self {
         let log = Log::default();
         let logs = tracing::subscriber::set_default(log.subscriber());
         let (file, list) = PolicyFile::read(path).unwrap();
         let file = PolicyFile {
             poll,
+            patience,
             hears,
             ..file
         };

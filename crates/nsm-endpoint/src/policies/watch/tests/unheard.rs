@@ -9,8 +9,12 @@ async fn a_change_of_which_nobody_tells_is_seen_within_the_period_of_looking() {
     let folder = Folder::new();
     folder.write("config.yaml", &file("1"));
     let path = folder.path("config.yaml");
-    let times = fs::metadata(&path).unwrap();
-    let times = FileTimes::new().set_modified(times.modified().unwrap());
+    let times = FileTimes::new().set_modified(SystemTime::now() - WRITING);
+    let age = || {
+        let written = File::options().write(true).open(&path).unwrap();
+        written.set_times(times).unwrap();
+    };
+    age();
     let following = Following::by_looking(&path);
     following.until("1").await;
 
@@ -18,14 +22,37 @@ async fn a_change_of_which_nobody_tells_is_seen_within_the_period_of_looking() {
         let start = Instant::now();
         // Of the same length and age.
         folder.write("config.yaml", &file(hosts));
-        let written = File::options().write(true).open(&path).unwrap();
-        written.set_times(times).unwrap();
+        age();
 
         following.until(hosts).await;
 
         let took = start.elapsed();
         assert!(took <= POLL + Duration::from_millis(50), "{took:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_tells_of_and_has_just_been_written_does_not_count_yet() {
+    let folder = Folder::new();
+    folder.write("config.yaml", &file("1"));
+    let path = folder.path("config.yaml");
+    let following = Following::by_looking(&path);
+    following.until("1").await;
+    let written = File::create(&path).unwrap();
+    let change = |at| {
+        written
+            .set_times(FileTimes::new().set_modified(at))
+            .unwrap()
+    };
+
+    for _ in 0..10 {
+        change(SystemTime::now());
+        sleep(POLL).await;
+        assert_eq!(following.hosts(), "1");
+    }
+
+    change(SystemTime::now() - WRITING);
+    following.until("").await;
 }
 
 #[tokio::test(start_paused = true)]
