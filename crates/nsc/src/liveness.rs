@@ -1,27 +1,30 @@
 //! Whether a connection carries packets.
 //!
 //! Each address of the client's interface pings each of the endpoint's, of the same family. All of
-//! them have to answer: a path that carries one family and not the other is broken.
+//! them have to answer: a path that carries one family and not the other is broken. Where there are
+//! many, a few of them ping each time, the next ones when all of these were answered.
 //!
 //! Pings go over sockets of the kernel's own echo protocol (icmp(7), `SOCK_DGRAM`), which need no
 //! privilege where `net.ipv4.ping_group_range` allows them, as a forwarder sees to. The kernel gives
 //! each socket its echo identifier, fills in checksums, and delivers no answer but its own.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use nsm_api::connection::Connection;
 use nsm_chain::heal::Liveness;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, ipproto};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, warn};
 
-/// How many pings are under way at once. A connection has a handful.
-const AT_ONCE: usize = 32;
+/// How many pings there are each time. A connection has a handful.
+const AT_ONCE: usize = 8;
 
 /// What an echo carries, to be told from any other.
 const PAYLOAD: &[u8; 8] = b"nsm echo";
@@ -36,61 +39,103 @@ const HEADER: usize = 8;
 #[derive(Debug)]
 pub struct IcmpLiveness {
     timeout: Duration,
+    turns: Turns,
     warned: Once,
 }
+
+/// Whose turn it is in connections of more pings than there are at once, but for those whose first
+/// ones it is. There are no more of them than a client is told to have.
+#[derive(Debug, Default)]
+struct Turns(Mutex<HashMap<String, usize>>);
 
 /// What became of a ping.
 #[derive(Debug)]
 enum Failure {
     /// There is no socket for it.
     NoSocket(io::Error),
-    /// It was not sent, or not answered.
+    /// It was not sent.
+    NotSent(io::Error),
+    /// It was not answered.
     Dead(io::Error),
 }
 
 impl IcmpLiveness {
-    /// Waits so long for all answers.
+    /// Waits so long for an answer.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
+            turns: Turns::default(),
             warned: Once::new(),
         }
     }
 
-    /// Whether each address of the connection's interface reaches each of the endpoint's.
+    /// Whether each address of the connection's interface reaches each of the endpoint's, of up to
+    /// eight pairs whose turn it is. It stays theirs until all of them do.
+    ///
+    /// What cannot be sent here, as the interface is down or without the address, may be so for a
+    /// moment: it counts when the time for an answer is over.
     ///
     /// # Cancellation
     ///
     /// Dropping the future closes its sockets.
     pub async fn is_alive(&self, connection: &Connection) -> bool {
-        let pings = pairs(connection);
-        let mut pings = stream::iter(pings)
-            .map(|(from, to)| async move { (from, to, ping(from, to).await) })
-            .buffer_unordered(AT_ONCE);
-        let all = async {
-            while let Some((from, to, answer)) = pings.next().await {
-                match answer {
-                    Ok(()) => {}
-                    Err(Failure::NoSocket(error)) => self.warn(&error),
-                    Err(Failure::Dead(error)) => {
-                        debug!(connection.id, %from, %to, %error, "no answer to a ping");
-                        return false;
-                    }
+        let pairs = pairs(connection);
+        let mut pings: FuturesUnordered<_> = self
+            .turns
+            .of(&connection.id, &pairs)
+            .iter()
+            .map(|&(from, to)| async move { (from, to, ping_for(self.timeout, from, to).await) })
+            .collect();
+        while let Some((from, to, answer)) = pings.next().await {
+            match answer {
+                Ok(()) => {}
+                Err(Failure::NoSocket(error)) => self.warn(&error),
+                Err(Failure::NotSent(error) | Failure::Dead(error)) => {
+                    debug!(connection.id, %from, %to, %error, "no answer to a ping");
+                    return false;
                 }
             }
-            true
-        };
-        timeout(self.timeout, all).await.unwrap_or(false)
+        }
+        self.turns.next(&connection.id, &pairs);
+        true
     }
 
     fn warn(&self, error: &io::Error) {
         self.warned.call_once(|| {
-            warn!(
-                %error,
-                "connections cannot be pinged, and count as alive: does net.ipv4.ping_group_range \
-                 allow it here?"
-            );
+            let hint = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    ": does net.ipv4.ping_group_range allow it here?"
+                }
+                _ => "",
+            };
+            warn!(%error, "connections cannot be pinged, and count as alive{hint}");
         });
+    }
+}
+
+impl Turns {
+    /// Whose turn it is.
+    fn of<'a, T>(&self, connection: &str, all: &'a [T]) -> &'a [T] {
+        let turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turns.get(connection).copied().unwrap_or_default();
+        // There may be fewer of them now.
+        let mut groups = all.chunks(AT_ONCE);
+        groups
+            .nth(turn)
+            .or(all.chunks(AT_ONCE).next())
+            .unwrap_or_default()
+    }
+
+    /// The next ones take their turn.
+    fn next<T>(&self, connection: &str, all: &[T]) {
+        let groups = all.len().div_ceil(AT_ONCE);
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = turns.get(connection).copied().unwrap_or_default() + 1;
+        if next < groups {
+            turns.insert(connection.to_owned(), next);
+        } else {
+            turns.remove(connection);
+        }
     }
 }
 
@@ -123,18 +168,29 @@ fn hosts(texts: &[String]) -> impl Iterator<Item = IpAddr> {
     texts.iter().filter_map(address)
 }
 
+/// Sends one echo, and waits so long for its answer.
+async fn ping_for(time: Duration, from: IpAddr, to: IpAddr) -> Result<(), Failure> {
+    let deadline = Instant::now() + time;
+    let answer = timeout_at(deadline, ping(from, to)).await;
+    let answer = answer.unwrap_or_else(|late| Err(Failure::Dead(late.into())));
+    if let Err(Failure::NotSent(_)) = answer {
+        sleep_until(deadline).await;
+    }
+    answer
+}
+
 /// Sends one echo, and waits for its answer.
 async fn ping(from: IpAddr, to: IpAddr) -> Result<(), Failure> {
     let socket = socket(from).map_err(Failure::NoSocket)?;
-    let dead = Failure::Dead;
-    net::bind(&socket, &SocketAddr::new(from, 0)).map_err(|errno| dead(errno.into()))?;
+    let not_sent = Failure::NotSent;
+    net::bind(&socket, &SocketAddr::new(from, 0)).map_err(|errno| not_sent(errno.into()))?;
     // From now on it hears of nobody else, and of errors on the way.
-    net::connect(&socket, &SocketAddr::new(to, 0)).map_err(|errno| dead(errno.into()))?;
+    net::connect(&socket, &SocketAddr::new(to, 0)).map_err(|errno| not_sent(errno.into()))?;
     let socket = tokio::net::UdpSocket::from_std(socket).map_err(Failure::NoSocket)?;
-    socket.send(&request(to)).await.map_err(dead)?;
+    socket.send(&request(to)).await.map_err(not_sent)?;
     let mut buffer = [0; HEADER + PAYLOAD.len() + 1];
     loop {
-        let length = socket.recv(&mut buffer).await.map_err(dead)?;
+        let length = socket.recv(&mut buffer).await.map_err(Failure::Dead)?;
         if is_reply(to, &buffer[..length]) {
             return Ok(());
         }
@@ -209,6 +265,28 @@ mod tests {
             "fd00:1::1 fd00:1::",
         ];
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn each_pair_has_its_turn_and_keeps_it_until_it_is_answered() {
+        let (turns, all) = (Turns::default(), Vec::from_iter(0..2 * AT_ONCE + 1));
+        let first = &all[..AT_ONCE];
+        assert_eq!(turns.of("a", &all), first);
+        assert_eq!(turns.of("a", &all), first, "nobody has answered");
+
+        turns.next("a", &all);
+        assert_eq!(turns.of("a", &all), &all[AT_ONCE..2 * AT_ONCE]);
+        assert_eq!(turns.of("b", &all), first, "it is another connection");
+        turns.next("a", &all);
+        assert_eq!(turns.of("a", &all), &all[2 * AT_ONCE..]);
+        assert_eq!(turns.of("a", first), first, "there are fewer now");
+        turns.next("a", &all);
+        assert_eq!(turns.of("a", &all), first);
+        assert!(turns.0.lock().unwrap().is_empty());
+
+        turns.next("a", first);
+        assert_eq!(turns.of("a", first), first);
+        assert_eq!(turns.of("a", &all[..0]), &all[..0]);
     }
 
     #[test]
