@@ -34,8 +34,10 @@ struct Standing {
     /// How many connections there are to be.
     all: usize,
     ids: BTreeSet<ConnectionId>,
-    /// Whether the file is there, or was last tried to be.
+    /// Whether the file is there.
     ready: bool,
+    /// Whether it was said that something is wrong with it.
+    warned: bool,
     ended: bool,
 }
 
@@ -43,14 +45,15 @@ impl ReadyLayer {
     /// A file for so many connections, none of which stands. One that a process has left that was
     /// killed is removed.
     pub fn new(file: PathBuf, all: usize) -> Self {
-        let standing = Standing {
+        let mut standing = Standing {
             file,
             all,
             ids: BTreeSet::new(),
             ready: false,
+            warned: false,
             ended: false,
         };
-        standing.remove();
+        standing.ready = !standing.remove();
         Self {
             standing: Arc::new(Mutex::new(standing)),
         }
@@ -69,34 +72,46 @@ impl ReadyLayer {
 }
 
 impl Standing {
+    /// Makes or removes the file if it is not as it should be. What fails is tried again the next time
+    /// that something is heard of a connection.
     fn tell(&mut self) {
         let ready = !self.ended && self.ids.len() == self.all;
         if ready == self.ready {
             return;
         }
-        self.ready = ready;
-        if ready {
-            self.make();
-        } else {
-            self.remove();
+        let done = if ready { self.make() } else { self.remove() };
+        if done {
+            self.ready = ready;
         }
     }
 
-    fn make(&self) {
-        let file = self.file.display();
+    fn make(&mut self) -> bool {
         match fs::write(&self.file, "") {
-            Ok(()) => info!(%file, "ready"),
-            Err(error) => warn!(%file, %error, "ready, but the file cannot be made"),
+            Ok(()) => self.is_done("ready"),
+            Err(error) => self.fails(&error, "ready, but the file cannot be made"),
         }
     }
 
-    fn remove(&self) {
-        let file = self.file.display();
+    fn remove(&mut self) -> bool {
         match fs::remove_file(&self.file) {
-            Ok(()) => info!(%file, "not ready"),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => warn!(%file, %error, "not ready, but the file cannot be removed"),
+            Ok(()) => self.is_done("not ready"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => self.fails(&error, "not ready, but the file cannot be removed"),
         }
+    }
+
+    fn is_done(&mut self, what: &str) -> bool {
+        self.warned = false;
+        info!(file = %self.file.display(), "{what}");
+        true
+    }
+
+    /// Warns once: refreshes go on for days.
+    fn fails(&mut self, error: &io::Error, what: &str) -> bool {
+        if !std::mem::replace(&mut self.warned, true) {
+            warn!(file = %self.file.display(), %error, "{what}");
+        }
+        false
     }
 }
 
@@ -250,6 +265,19 @@ mod tests {
         assert!(!client.request("1").await);
 
         assert!(client.is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_made_is_made_at_a_later_refresh() {
+        let client = Client::new("late", FailOn::request(0));
+        fs::create_dir(&client.file).unwrap();
+        assert!(client.request("0").await && client.request("1").await);
+        assert!(client.file.is_dir());
+        fs::remove_dir(&client.file).unwrap();
+
+        assert!(client.request("0").await);
+
+        assert!(client.file.is_file());
     }
 
     #[tokio::test]
