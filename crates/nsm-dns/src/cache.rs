@@ -7,6 +7,8 @@ use hickory_proto::op::{Message, Query, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RecordType};
 use tokio::time::{Duration, Instant};
 
+use crate::exchange::LONGEST_ANSWER;
+
 /// How many answers are kept.
 const MOST: usize = 1000;
 /// How long an answer is kept at most: what a connection brings may change.
@@ -69,13 +71,17 @@ impl Cache {
         Some(answer)
     }
 
-    /// Keeps an answer, if it is one.
+    /// Keeps an answer, if it is one, and not too long.
     pub(crate) fn put(&self, key: Key, answer: &Message) {
         let good = answer.metadata.response_code == ResponseCode::NoError;
         let shortest = answer.answers.iter().map(|record| record.ttl).min();
         let Some(life) = shortest.filter(|life| good && *life > 0) else {
             return;
         };
+        let fits = |bytes: Vec<u8>| bytes.len() <= LONGEST_ANSWER.into();
+        if !answer.to_vec().is_ok_and(fits) {
+            return;
+        }
         let since = Instant::now();
         let until = since + Duration::from_secs(life.into()).min(LONGEST);
         let mut all = self.lock();
@@ -97,5 +103,36 @@ impl Cache {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hickory_proto::rr::rdata::A;
+    use hickory_proto::rr::{RData, Record};
+
+    #[test]
+    fn an_answer_of_up_to_4096_bytes_is_kept_and_a_longer_one_is_not() {
+        let name = Name::from_ascii("www.org.").unwrap();
+        let query = Query::query(name.clone(), RecordType::A);
+        let mut answer = Message::response(0, hickory_proto::op::OpCode::Query);
+        answer.metadata.response_code = ResponseCode::NoError;
+        answer.queries.push(query.clone());
+        let key = Key::of(&answer, &query);
+        let is_kept = |records: usize| {
+            let cache = Cache::default();
+            let record = Record::from_rdata(name.clone(), 60, RData::A(A::new(10, 0, 0, 1)));
+            let mut answer = answer.clone();
+            answer.answers = vec![record; records];
+            cache.put(key.clone(), &answer);
+            (answer.to_vec().unwrap().len(), cache.get(&key).is_some())
+        };
+
+        let all: Vec<_> = (200..300).map(is_kept).collect();
+        assert!(all.iter().any(|(_, kept)| *kept) && all.iter().any(|(_, kept)| !kept));
+        for (length, kept) in all {
+            assert_eq!(kept, length <= 4096, "{length} bytes");
+        }
     }
 }

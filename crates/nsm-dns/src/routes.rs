@@ -10,6 +10,9 @@ use crate::resolv_conf::ResolvConf;
 /// Where DNS servers listen.
 const PORT: u16 = 53;
 
+/// How many servers are asked for a name at once.
+const AT_ONCE: usize = 8;
+
 /// The servers that there are, and what they are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Routes {
@@ -58,8 +61,8 @@ impl Routes {
         }
     }
 
-    /// The servers to ask for a name: those of a group at once, and the next group where the one
-    /// before has no good answer.
+    /// The servers to ask for a name: those of a group at once, of which there are eight at most, and
+    /// the next group where the one before has no good answer.
     pub(crate) fn groups(&self, name: &Name) -> Vec<Vec<SocketAddr>> {
         let configs = self.configs.iter();
         let is_for = |config: &&Config| config.domains.iter().any(|it| it.zone_of(name));
@@ -72,17 +75,18 @@ impl Routes {
             .iter()
             .filter(|server| !first.contains(server))
             .copied()
+            .take(AT_ONCE)
             .collect();
         let groups = [first, last];
         groups.into_iter().filter(|it| !it.is_empty()).collect()
     }
 }
 
-/// The servers of configs, each once.
+/// The first servers of configs, each once.
 fn servers<'a>(configs: impl Iterator<Item = &'a Config>) -> Vec<SocketAddr> {
     let mut all = Vec::new();
     for server in configs.flat_map(|config| &config.servers) {
-        if !all.contains(server) {
+        if all.len() < AT_ONCE && !all.contains(server) {
             all.push(*server);
         }
     }
@@ -157,6 +161,20 @@ mod tests {
         ] {
             assert_eq!(asked(&routes, name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn eight_servers_are_asked_at_once_and_no_more() {
+        let numbers = |from: u8| (from..from + 10).map(|it| format!("10.0.0.{it}"));
+        let brought: Vec<_> = numbers(1).map(|it| config(&[&it], &[])).collect();
+        let original: String = numbers(11).map(|it| format!("nameserver {it}\n")).collect();
+
+        let asked = asked(&routes(&brought, &original), "www.org.");
+
+        assert_eq!(
+            asked,
+            [[1, 2, 3, 4, 5, 6, 7, 8], [11, 12, 13, 14, 15, 16, 17, 18]]
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub fn all() -> Vec<Trial> {
         what_was_written_over_is_written_again_at_the_next_refresh,
         a_file_that_is_a_mount_is_written_in_place,
         a_port_that_is_in_use_is_warned_about_once_and_the_file_stays,
+        a_file_that_cannot_be_restored_keeps_the_proxy_until_it_can,
         a_file_that_cannot_be_written_is_warned_about_once_and_the_proxy_answers,
         at_another_port_the_proxy_answers_and_the_file_stays,
     ]
@@ -173,6 +174,40 @@ fn a_port_that_is_in_use_is_warned_about_once_and_the_file_stays() {
 
     let words = "no DNS proxy can listen at 127.0.0.1:53: Address already in use";
     assert_eq!(log.matches(words).count(), 1, "{log}");
+}
+
+fn a_file_that_cannot_be_restored_keeps_the_proxy_until_it_can() {
+    let log = logged(|| {
+        alone(async {
+            let mut names = Names::new();
+            let mut path = names.path();
+            for at_the_end in [false, true] {
+                let connection = names.request("0", &[config(2, &[])]).await;
+                let ours = names.file();
+                fs::remove_file(&path).unwrap();
+                fs::create_dir(&path).unwrap();
+                names.close(connection).await;
+                names.request("1", &[]).await;
+                assert!(is_listening().await);
+
+                fs::remove_dir(&path).unwrap();
+                fs::write(&path, ours).unwrap();
+                if at_the_end {
+                    path.set_file_name("other.conf");
+                    names.layer = layer_of(&path, PROXY);
+                } else {
+                    names.request("1", &[]).await;
+                }
+
+                assert_eq!(names.file(), ORIGINAL);
+                while is_listening().await {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    });
+
+    assert_eq!(log.matches("WARN").count(), 2, "{log}");
 }
 
 fn a_file_that_cannot_be_written_is_warned_about_once_and_the_proxy_answers() {
