@@ -39,6 +39,8 @@ pub struct Pace {
     spent: Option<Instant>,
     failures: u32,
     again: Option<Instant>,
+    /// Before when nothing is looked at: the namespace could not be.
+    not_before: Option<Instant>,
 }
 
 /// One policy that somebody else works on too.
@@ -104,6 +106,7 @@ impl Pace {
         let waiting = self.fights.values().filter(|fight| fight.waits);
         let waiting = waiting.filter_map(Fight::paused_until);
         let due = heard.into_iter().chain(waiting).chain(self.again).min()?;
+        let due = self.not_before.map_or(due, |bound| bound.max(due));
         let ahead = INTERVAL * (BURST - 1);
         Some(self.spent.map_or(due, |spent| {
             if spent < due + ahead {
@@ -117,6 +120,7 @@ impl Pace {
     /// Takes note that a repair begins.
     pub fn begin(&mut self, now: Instant) {
         self.again = None;
+        self.not_before = None;
         self.spent = Some(self.spent.map_or(now, |spent| spent.max(now)) + INTERVAL);
     }
 
@@ -150,8 +154,10 @@ impl Pace {
         for (selector, fight) in &mut self.fights {
             fight.waits = look.withheld.contains(selector);
         }
+        self.not_before = None;
         if look.failed {
-            self.failed(now);
+            // The other policies do not wait for those that could not be repaired.
+            self.try_again(now);
         } else {
             self.failures = 0;
             self.again = None;
@@ -159,9 +165,18 @@ impl Pace {
         fought
     }
 
-    /// Takes note that the namespace could not be looked at, or not all be repaired.
+    /// Takes note that the namespace could not be looked at. Nothing is done there before it is
+    /// tried again, and then everything is looked at.
     pub fn failed(&mut self, now: Instant) {
         self.heard = None;
+        for fight in self.fights.values_mut() {
+            fight.waits = false;
+        }
+        self.try_again(now);
+        self.not_before = self.again;
+    }
+
+    fn try_again(&mut self, now: Instant) {
         let pause = FIRST_RETRY.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         self.again = Some(now + pause.min(LAST_RETRY));

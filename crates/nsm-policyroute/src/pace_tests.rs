@@ -251,3 +251,55 @@ fn what_fails_is_tried_again_after_growing_pauses_until_it_goes_well() {
     pace.failed(now);
     assert_eq!(pace.next(), Some(now + FIRST_RETRY));
 }
+
+#[test]
+fn a_fight_whose_pause_is_over_does_not_hurry_what_fails() {
+    let (mut pace, mut now) = (Pace::default(), Instant::now());
+    for _ in 0..FIGHT {
+        now = round(&mut pace, 6, now).0;
+    }
+    touch(&mut pace, 6, now);
+    now = pace.next().unwrap();
+    for pause in [1, 2, 4, 8] {
+        pace.begin(now);
+        pace.failed(now);
+        assert_eq!(pace.next(), Some(now + pause * FIRST_RETRY));
+        now += pause * FIRST_RETRY;
+    }
+}
+
+#[test]
+fn what_is_heard_of_a_namespace_that_could_not_be_looked_at_does_not_hurry_it() {
+    let (mut pace, mut now) = (Pace::default(), Instant::now());
+    for pause in [1, 2, 4, 8] {
+        pace.failed(now);
+        pace.hear(Verdict::Look, now);
+        touch(&mut pace, 6, now);
+        assert_eq!(pace.next(), Some(now + pause * FIRST_RETRY));
+        now += pause * FIRST_RETRY;
+        pace.begin(now);
+    }
+    pace.failed(now);
+
+    // A request has looked meanwhile.
+    pace.done(&Look::default(), now);
+    assert_eq!(pace.next(), None);
+    pace.hear(Verdict::Look, now);
+    assert_eq!(pace.next(), Some(now + GATHER));
+}
+
+#[test]
+fn other_policies_do_not_wait_for_one_that_cannot_be_repaired() {
+    let (mut pace, mut now) = (Pace::default(), Instant::now());
+    for _ in 0..8 {
+        let look = Look {
+            failed: true,
+            ..Look::default()
+        };
+        pace.done(&look, now);
+        touch(&mut pace, 6, now);
+        assert_eq!(pace.next(), Some(now + GATHER));
+        now += GATHER;
+        pace.begin(now);
+    }
+}

@@ -107,8 +107,19 @@ impl Plan {
 }
 
 impl Plan {
-    /// Leaves some units as they stand. Gives those of them that something was to be written for.
+    /// Leaves some units as they stand: their rules, and what these look up. Gives those of them
+    /// that something was to be written for.
     pub fn withhold(&mut self, units: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let is_withheld = |step: &Step| step.unit.is_some_and(|unit| units.contains(&unit));
+        let stay = self.remove.iter().filter(|step| is_withheld(step));
+        let looked_up: BTreeSet<Place> = stay
+            .filter_map(rule_of)
+            .map(|rule| (rule.family(), rule.table))
+            .collect();
+        self.cut.retain(|step| {
+            step.unit.is_some()
+                || route_of(step).is_none_or(|it| !looked_up.contains(&(it.family(), it.table)))
+        });
         let mut withheld = BTreeSet::new();
         for steps in [
             &mut self.make,

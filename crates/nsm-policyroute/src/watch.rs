@@ -163,7 +163,7 @@ impl<L: Notifications> Ears<L> {
         let mut state = self.lock();
         state.collect(self.netns, None);
         if let Some(kept) = state.kept.replace(Kept::default()) {
-            state.judge(&kept.notifications);
+            state.take_in(&kept);
         }
     }
 
@@ -191,10 +191,7 @@ impl<L: Notifications> Ears<L> {
         let mut state = self.lock();
         state.concern = concern;
         if let Some(kept) = state.kept.take() {
-            if kept.lost {
-                state.pace.look(Instant::now());
-            }
-            state.judge(&kept.notifications);
+            state.take_in(&kept);
         }
         if state.source.is_none() && state.pace.next().is_none() {
             state.pace.failed(Instant::now());
@@ -227,6 +224,14 @@ impl<L: Notifications> State<L> {
             let verdict = self.concern.judge(notification);
             self.pace.hear(verdict, now);
         }
+    }
+
+    /// Takes in what has been kept.
+    fn take_in(&mut self, kept: &Kept) {
+        if kept.lost {
+            self.pace.look(Instant::now());
+        }
+        self.judge(&kept.notifications);
     }
 
     /// Takes in all that has come, but for what one port has done.
@@ -312,3 +317,7 @@ impl<L> fmt::Debug for Ears<L> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -244,6 +244,42 @@ fn check_probe(before: &World, plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A twin would go, and so would what only another connection wanted.
+#[test]
+fn a_rule_that_is_withheld_keeps_the_routes_of_its_table() {
+    let default = Family::V4.default_prefix();
+    let [wanted, gone] = ["10.1.0.1/32", "10.1.0.2/32"].map(|from| Selector {
+        from: Some(from.parse().unwrap()),
+        ..Selector::any(Family::V4)
+    });
+    let stands = [(20000, &wanted), (20001, &wanted), (20002, &gone)];
+    let rule = |(table, selector): (u32, &Selector)| {
+        let priority = crate::priority::priority(Band::DEFAULT, selector);
+        Rule::lookup(priority, selector.clone(), table, OURS)
+    };
+    let route = |table| Route::unicast(table, default, 2, None, OURS);
+    let world = World {
+        rules: stands.map(rule).to_vec(),
+        routes: stands.map(|(table, _)| route(table)).to_vec(),
+    };
+    let priority = world.rules[0].priority;
+    let mut desired = Desired::new(wanted.clone(), priority, TableId::new(20000));
+    desired.content.insert(default, (2, None));
+    desired.prefixes.insert(default);
+    let event = Event {
+        dropped: [gone.clone()].into(),
+        ..Event::default()
+    };
+    let mut plan = plan_of(&world, &[desired], &event, false);
+    assert_eq!(plan.steps().count(), 4);
+
+    assert_eq!(plan.withhold(&[0].into()), [0].into());
+
+    let left: Vec<Op> = plan.steps().map(|step| step.op.clone()).collect();
+    let gone = rule((20002, &gone));
+    assert_eq!(left, [Op::DelRule(gone), Op::DelRoute(route(20002))]);
+}
+
 #[test]
 fn every_plan_keeps_the_contract() {
     let cases = std::env::var("NSM_CASES")
