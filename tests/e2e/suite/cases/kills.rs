@@ -209,8 +209,11 @@ fn one_order(order: &Order, interfaces: Interfaces, client: Client) {
     let mut three = Three::start(&mesh);
     let before = (mesh.in_pod(0), mesh.in_network(0));
 
-    for program in &order.0 {
-        three.take(*program).kill();
+    // The client first, for it asks again as soon as it hears that another one is gone.
+    let mut killed = order.0.clone();
+    killed.sort_by_key(|program| *program != Program::Nsc);
+    for program in killed {
+        three.take(program).kill();
     }
     if interfaces == Interfaces::Deleted {
         mesh.delete_interfaces(0);

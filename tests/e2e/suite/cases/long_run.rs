@@ -93,10 +93,10 @@ fn a_thousand_refreshes_of_its_own_leave_a_client_as_it_was() {
     );
     let refreshed = |times| nsc.until_logged("connection refreshed", times);
     nsc.until_it_stands(CONNECTIONS);
-    refreshed(10 * CONNECTIONS);
+    refreshed(20 * CONNECTIONS);
     let before = Holds::of(&nsc);
 
-    refreshed(10 * CONNECTIONS + 1000);
+    refreshed(20 * CONNECTIONS + 1000);
 
     before.again(&nsc);
     assert_eq!(nsc.stop(), Some(0));

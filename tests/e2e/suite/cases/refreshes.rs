@@ -39,11 +39,11 @@ fn an_endpoint_that_answers_too_late_three_times_in_a_row_loses_no_packet_and_no
 }
 
 fn ten_lives_of_a_token_pass_and_nobody_closes() {
-    let life = Duration::from_secs(2);
+    let life = Duration::from_secs(3);
     let mesh = Mesh::new(1, 1);
     let nse = GatedEndpoint::start(&mesh, 0, &[]);
     let _forwarder = mesh.forwarder(&[]);
-    let nsc = mesh.client(0, &["--max-token-lifetime=2s", "--request-timeout=1s"]);
+    let nsc = mesh.client(0, &["--max-token-lifetime=3s", "--request-timeout=2s"]);
     nsc.until_it_stands(1);
     mesh.until_served(0);
     let before = mesh.in_pod(0);

@@ -114,7 +114,8 @@ fn a_second_signal_ends_each_program_at_once() {
     nsc.signal(SIGTERM);
     nsc.until_logged("stopping; once more ends it at once", 1);
 
-    for process in [nse, forwarder, nsc] {
+    // The client first: it ends by itself when the forwarder, which it waits for, is gone.
+    for process in [nsc, forwarder, nse] {
         let start = Instant::now();
         process.signal(SIGTERM);
         assert_eq!(process.ended(), Some(130));
