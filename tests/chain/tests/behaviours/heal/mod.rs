@@ -295,6 +295,7 @@ async fn what_is_felt_while_the_next_hop_is_away_takes_no_other_endpoint() {
     let alive = Switch::on();
     let client = Client::standing(|heal| heal.liveness(alive.clone(), SECOND / 5)).await;
 
+    pass(SECOND).await;
     client.hop.tells(Tells::Away);
     alive.set(false);
     pass(HOUR).await;
