@@ -117,8 +117,8 @@ impl<S: NetworkService> Service<Call> for Retry<S> {
                     Err(error) if may_help(error.kind()) => error,
                     answer => return answer,
                 };
-                let next = Instant::now() + layer.pause;
-                if end.is_some_and(|end| end <= next) {
+                let left = |end: Instant| end.saturating_duration_since(Instant::now());
+                if end.is_some_and(|end| left(end) <= layer.pause) {
                     let last = GivenUp::Call {
                         attempts,
                         last: error,
@@ -138,12 +138,16 @@ impl RetryLayer {
         inner: &S,
         call: &Call,
     ) -> Result<Connection, Error> {
-        let own = Instant::now() + self.attempt;
-        let deadline = call.deadline.map_or(own, |end| end.min(own));
+        // What ends after tokio's time does has no end.
+        let own = Instant::now().checked_add(self.attempt);
+        let deadline = call.deadline.into_iter().chain(own).min();
         let attempt = inner.clone().oneshot(Call {
-            deadline: Some(deadline),
+            deadline,
             ..call.clone()
         });
+        let Some(deadline) = deadline else {
+            return attempt.await;
+        };
         let given_up = |_| {
             let why = GivenUp::Attempt;
             Err(Error::new(ErrorKind::DeadlineExceeded, ELEMENT, why))

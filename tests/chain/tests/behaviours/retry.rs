@@ -42,15 +42,19 @@ async fn a_request_and_a_close_succeed_after_failures() {
 
 #[tokio::test(start_paused = true)]
 async fn each_attempt_has_exactly_its_own_deadline() {
-    let (chain, below) = retrying(&FailOn::request(1));
+    for of_the_call in [None, Some(60 * SECOND)] {
+        let (chain, below) = retrying(&FailOn::request(1));
 
-    let start = Instant::now();
-    send(&chain, request(connection("c"))).await.unwrap();
+        let start = Instant::now();
+        let mut call = request(connection("c"));
+        call.deadline = of_the_call.map(|time| start + time);
+        send(&chain, call).await.unwrap();
 
-    let deadlines: Vec<_> = below.calls().iter().map(|call| call.deadline).collect();
-    let second = start + Duration::from_millis(200);
-    let expected = [start, second].map(|begin| Some(begin + 15 * SECOND));
-    assert_eq!(deadlines, expected);
+        let deadlines: Vec<_> = below.calls().iter().map(|call| call.deadline).collect();
+        let second = start + Duration::from_millis(200);
+        let expected = [start, second].map(|begin| Some(begin + 15 * SECOND));
+        assert_eq!(deadlines, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,4 +124,21 @@ async fn when_the_caller_goes_the_attempts_end() {
     pass(60 * SECOND).await;
 
     assert_eq!(below.operations().len(), so_far);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_and_a_pause_may_have_all_the_time_there_is() {
+    let below = Recorder::new();
+    let chain = RetryLayer::new()
+        .attempt(Duration::MAX)
+        .pause(Duration::MAX)
+        .layer(below.layer(FailOn::request(1).layer(echo())));
+    let mut call = request(connection("c"));
+    call.deadline = Some(Instant::now() + SECOND);
+
+    let error = send(&chain, call).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    send(&chain, request(connection("c"))).await.unwrap();
+
+    assert_eq!(below.calls()[1].deadline, None);
 }
