@@ -75,10 +75,6 @@ pub struct Refresh<S> {
     timers: Arc<Timers>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("there is no `begin` above")]
-struct NoBegin;
-
 impl<S: NetworkService> Service<Call> for Refresh<S> {
     type Response = Connection;
     type Error = Error;
@@ -97,9 +93,7 @@ impl<S: NetworkService> Service<Call> for Refresh<S> {
                 .map_err(|empty| Error::new(ErrorKind::InvalidArgument, "refresh", empty))?;
             match call.operation {
                 Operation::Request(_) => {
-                    let events = call.extensions.get::<Events>().cloned();
-                    let events = events
-                        .ok_or_else(|| Error::new(ErrorKind::Internal, "refresh", NoBegin))?;
+                    let events = Events::of(&call, "refresh")?;
 
                     let connection = inner.call(call).await?;
 

@@ -89,8 +89,6 @@ enum Wrong {
     NoEnd { hop: String },
     #[error("the token of {hop:?}, the hop before, has ended already, if its clock and ours agree")]
     Ended { hop: String },
-    #[error("there is no `begin` above")]
-    NoBegin,
 }
 
 impl<S: NetworkService> Service<Call> for Timeout<S> {
@@ -112,7 +110,7 @@ impl<S: NetworkService> Service<Call> for Timeout<S> {
             match call.operation {
                 Operation::Request(_) => {
                     let end = end(&call)?;
-                    let events = events(&call)?;
+                    let events = Events::of(&call, "timeout")?;
 
                     let connection = inner.call(call).await?;
 
@@ -165,11 +163,6 @@ fn life(connection: &Connection) -> Result<Option<Duration>, Wrong> {
         Some(ours) if theirs.is_zero() || theirs > ours => Ok(Some(ours)),
         _ => Ok(Some(theirs)),
     }
-}
-
-fn events(call: &Call) -> Result<Events, Error> {
-    let events = call.extensions.get::<Events>().cloned();
-    events.ok_or_else(|| Error::new(ErrorKind::Internal, "timeout", Wrong::NoBegin))
 }
 
 async fn close_at(end: Instant, id: ConnectionId, events: Events) {

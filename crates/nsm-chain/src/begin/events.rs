@@ -10,7 +10,7 @@ use tokio::time::Duration;
 use tracing::info_span;
 
 use super::queue::{Event, Job, QueueFull, Queues};
-use crate::Error;
+use crate::{Call, Error, ErrorKind};
 
 /// Lets an element below `begin` ask again for a connection, or close it, at a time of its own:
 /// to refresh it, to heal it, to end it when its token does.
@@ -18,9 +18,10 @@ use crate::Error;
 /// `begin` puts it into the extensions of every call:
 ///
 /// ```
-/// # use nsm_chain::{Call, begin::Events};
-/// # fn element(call: &Call) {
-/// let events: Option<Events> = call.extensions.get().cloned();
+/// # use nsm_chain::{Call, Error, begin::Events};
+/// # fn element(call: &Call) -> Result<(), Error> {
+/// let events = Events::of(call, "element")?;
+/// # Ok(())
 /// # }
 /// ```
 ///
@@ -67,7 +68,22 @@ impl Outcome {
     }
 }
 
+/// The chain is not put together as it must be.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no `begin` above")]
+struct NoBegin;
+
 impl Events {
+    /// Those of a call's connection. `element` is the name of the element's module.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Internal`] if there is no `begin` above.
+    pub fn of(call: &Call, element: &'static str) -> Result<Self, Error> {
+        let events = call.extensions.get::<Self>().cloned();
+        events.ok_or_else(|| Error::new(ErrorKind::Internal, element, NoBegin))
+    }
+
     pub(super) fn new(id: ConnectionId, queue: mpsc::WeakSender<Job>, chain: Weak<Queues>) -> Self {
         Self { id, queue, chain }
     }

@@ -233,10 +233,6 @@ pub struct Healed<S> {
     layer: HealLayer,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("there is no `begin` above")]
-struct NoBegin;
-
 impl<S: NetworkService> Service<Call> for Healed<S> {
     type Response = Connection;
     type Error = Error;
@@ -259,8 +255,7 @@ impl<S: NetworkService> Service<Call> for Healed<S> {
                 }
                 return inner.call(call).await;
             }
-            let events = call.extensions.get::<Events>().cloned();
-            let events = events.ok_or_else(|| Error::new(ErrorKind::Internal, "heal", NoBegin))?;
+            let events = Events::of(&call, "heal")?;
             let to = heal.how.watch.next_hop(&call.extensions);
 
             let connection = inner.call(call).await?;
