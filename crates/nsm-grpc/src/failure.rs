@@ -48,7 +48,7 @@ impl Failure {
         };
         let mut error = Some(cause);
         while let Some(cause) = error {
-            if let Some(WireError::Unsent(_)) = cause.downcast_ref() {
+            if let Some(WireError::Unsent(_) | WireError::Ended) = cause.downcast_ref() {
                 return Self::Unsent;
             }
             error = cause.source();

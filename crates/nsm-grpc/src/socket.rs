@@ -1,9 +1,12 @@
 //! One connection, of either kind.
 
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -22,6 +25,24 @@ pub(crate) struct Socket {
     has_spoken: bool,
     spoken: watch::Sender<bool>,
     cut: Option<oneshot::Receiver<io::Error>>,
+    /// The descriptor of those who look whether the other end has hung up.
+    watched: Option<Arc<OwnedFd>>,
+}
+
+/// Whether the other end of a connection has hung up. The kernel knows it before the task does
+/// that serves the connection.
+#[derive(Clone)]
+pub(crate) struct HangUp(Weak<OwnedFd>);
+
+impl HangUp {
+    pub(crate) fn has_happened(&self) -> bool {
+        let Some(socket) = self.0.upgrade() else {
+            return true;
+        };
+        let mut asked = [PollFd::new(&socket, PollFlags::RDHUP)];
+        // Whoever cannot be told goes on, and hears it as an error of the connection.
+        poll(&mut asked, Some(&Timespec::default())).is_ok_and(|told| told > 0)
+    }
 }
 
 enum Stream {
@@ -47,7 +68,18 @@ impl Socket {
             has_spoken: false,
             spoken: watch::Sender::new(false),
             cut: None,
+            watched: None,
         }
+    }
+
+    /// Tells, from now on, whether the other end has hung up.
+    pub(crate) fn hang_up(&mut self) -> io::Result<HangUp> {
+        let socket = match &self.stream {
+            Stream::Unix(stream) => stream.as_fd().try_clone_to_owned()?,
+            Stream::Tcp(stream) => stream.as_fd().try_clone_to_owned()?,
+        };
+        let socket = self.watched.insert(Arc::new(socket));
+        Ok(HangUp(Arc::downgrade(socket)))
     }
 
     /// The other end as far as descriptors go. A TCP connection carries none.

@@ -16,6 +16,7 @@ use nsm_chain::test_util::{Recorder, echo};
 use nsm_chain::{BoxNetworkService, Call, End, Error, ErrorKind};
 use nsm_grpc::{Connect, Connected, NextHop, Server, Transports};
 use tokio::net::UnixListener;
+use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep, timeout};
 use tower::{Layer, ServiceBuilder, service_fn};
@@ -268,6 +269,44 @@ async fn a_call_that_the_peer_has_certainly_not_begun_with_is_sent_again() {
 
     drop(client);
     assert_eq!(timeout(PLENTY, server).await.unwrap().unwrap(), 2);
+}
+
+/// The task that serves a connection may be late, or have no time at all between two calls.
+#[test]
+fn a_peer_that_has_hung_up_is_noticed_by_the_call_itself() {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let folder = Folder::new();
+    let (ours, theirs) = (runtime(), runtime());
+    let mut serving = theirs.block_on(Serving::chain(&folder.socket("s"), End));
+    // It runs only while this thread waits for a call.
+    let (asks, asked) = std::sync::mpsc::channel::<()>();
+    let (answers, answered) = std::sync::mpsc::channel();
+    let address = folder.socket("s");
+    let caller = std::thread::spawn(move || {
+        let client = ours.block_on(async { client(&address) });
+        while asked.recv().is_ok() {
+            let done = ours.block_on(call(&client, request(connection("a"))));
+            answers.send(done.map(|it| it.id)).unwrap();
+        }
+    });
+    for _ in 0..20 {
+        asks.send(()).unwrap();
+        let answer = theirs.block_on(async {
+            loop {
+                match answered.try_recv() {
+                    Ok(answer) => return answer,
+                    Err(_) => sleep(Duration::from_millis(1)).await,
+                }
+            }
+        });
+        assert_eq!(answer.unwrap(), "a");
+        serving = theirs.block_on(async {
+            serving.kill().await;
+            Serving::chain(&folder.socket("s"), End).await
+        });
+    }
+    drop(asks);
+    caller.join().unwrap();
 }
 
 /// A server that is not made of this crate. It answers one call over each connection, with that

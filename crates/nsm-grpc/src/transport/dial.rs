@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Duration;
 use tonic::body::Body;
 
-use crate::socket::Socket;
+use crate::socket::{HangUp, Socket};
 use crate::{Address, Peer};
 
 /// How large the headers of an answer may be.
@@ -51,6 +51,7 @@ pub enum DialError {
 pub(super) struct Dialled {
     pub(super) sender: SendRequest<Body>,
     pub(super) peer: Option<Peer>,
+    pub(super) hang_up: HangUp,
     /// Ends when the connection does. The connection ends by itself when the last sender is
     /// dropped and its last call has ended.
     pub(super) connection: JoinHandle<hyper::Result<()>>,
@@ -66,6 +67,7 @@ pub(super) async fn dial(address: &Address) -> Result<Dialled, DialError> {
     let mut socket = connect(address).await.map_err(DialError::Connect)?;
     let peer = socket.peer();
     let cut = socket.cut();
+    let hang_up = socket.hang_up().map_err(DialError::Connect)?;
     let mut spoken = socket.spoken();
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
@@ -98,6 +100,7 @@ pub(super) async fn dial(address: &Address) -> Result<Dialled, DialError> {
         Ok(_) = spoken.wait_for(|spoken| *spoken) => Ok(Dialled {
             sender,
             peer,
+            hang_up,
             connection,
             room,
             cut,

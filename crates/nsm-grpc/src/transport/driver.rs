@@ -82,6 +82,7 @@ async fn stand(shared: &Shared, dialled: Dialled, served: &Arc<AtomicBool>) -> E
     shared.state.send_replace(State::Ready(Link {
         sender: dialled.sender,
         peer: dialled.peer,
+        hang_up: dialled.hang_up,
         generation,
         retired: Arc::clone(&retired),
         served: Arc::clone(served),

@@ -1,6 +1,7 @@
 //! One established connection, as far as calls go.
 
 use std::error::Error as StdError;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -18,6 +19,7 @@ use tower::Service;
 
 use super::keepalive::{Full, Keepalive, Listening};
 use crate::Peer;
+use crate::socket::HangUp;
 
 const AGENT: HeaderValue =
     HeaderValue::from_static(concat!("nsm-grpc/", env!("CARGO_PKG_VERSION")));
@@ -30,6 +32,7 @@ const STATUS: &str = "grpc-status";
 pub(crate) struct Link {
     pub(super) sender: SendRequest<Body>,
     pub(super) peer: Option<Peer>,
+    pub(super) hang_up: HangUp,
     pub(super) generation: u64,
     pub(super) retired: Arc<Notify>,
     /// Whether the other side has done a call. One that takes none answers, too.
@@ -70,6 +73,7 @@ impl Link {
     pub(crate) fn wire(&self) -> Wire {
         Wire {
             sender: self.sender.clone(),
+            hang_up: self.hang_up.clone(),
             served: Arc::clone(&self.served),
         }
     }
@@ -84,6 +88,7 @@ pub(crate) fn origin() -> Uri {
 #[derive(Clone)]
 pub(crate) struct Wire {
     sender: SendRequest<Body>,
+    hang_up: HangUp,
     served: Arc<AtomicBool>,
 }
 
@@ -93,6 +98,9 @@ pub(crate) enum WireError {
     /// The peer has certainly not begun with it, so it may be sent again.
     #[error("the connection takes no more calls")]
     Unsent(#[source] hyper::Error),
+    /// The peer has hung up before the call, so that it may be sent again, too.
+    #[error("the connection has ended")]
+    Ended,
     /// The peer may have done it.
     #[error("the connection has broken")]
     Broken(#[source] hyper::Error),
@@ -132,6 +140,9 @@ impl Service<Request<Body>> for Wire {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if self.hang_up.has_happened() {
+            return Box::pin(ready(Err(WireError::Ended)));
+        }
         request.headers_mut().insert(USER_AGENT, AGENT);
         let sent = self.sender.try_send_request(request);
         let served = Arc::clone(&self.served);
