@@ -12,6 +12,7 @@ macro_rules! trials {
     };
 }
 
+mod acceptance;
 mod bad_calls;
 mod bad_peers;
 mod changes;
@@ -41,6 +42,7 @@ mod telemetry;
 /// All of them.
 pub fn all() -> Vec<Trial> {
     let all = [
+        acceptance::all(),
         bad_peers::all(),
         changes::all(),
         clocks::all(),
