@@ -142,7 +142,8 @@ fn a_refresh_that_is_answered_too_late_takes_nothing_from_what_stands() {
     let mesh = Mesh::new(1, 1);
     let nse = GatedEndpoint::start(&mesh, 0, &[POOL]);
     let _forwarder = mesh.forwarder(&[]);
-    let caller = Caller::new(&mesh.url("forwarder"), &["--request-timeout=500ms"]);
+    let caller = Caller::new(&mesh.url("forwarder"), &[]);
+    let hasty = Caller::new(&mesh.url("forwarder"), &["--request-timeout=500ms"]);
     let mut request = caller.ask_for("nsc", &mesh.pods[0], "nsm-0");
     let connection = caller.request(request.clone()).unwrap();
     request.connection = Some(connection.clone());
@@ -150,7 +151,7 @@ fn a_refresh_that_is_answered_too_late_takes_nothing_from_what_stands() {
 
     nse.gate.requests(Way::Held);
     for _ in 0..3 {
-        let late = caller.request(request.clone()).unwrap_err();
+        let late = hasty.request(request.clone()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::DeadlineExceeded);
         assert_eq!((mesh.in_pod(0), mesh.in_network(0)), before);
     }
