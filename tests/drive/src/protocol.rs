@@ -55,7 +55,7 @@ pub struct Content {
     vlan: u16,
     #[serde(default)]
     sources: Vec<String>,
-    /// What the client still has; without it, the request comes without a context.
+    /// What the client still has; without it, the request is a first one.
     #[serde(default)]
     asked: Option<Vec<Policy>>,
     /// What the endpoint answers; without it, the answer has no context.
@@ -83,9 +83,15 @@ struct Via {
 }
 
 impl Content {
-    /// As the client asks.
+    /// As the client asks: what is chosen by the answer, a first request does not have yet.
     pub fn asked(&self) -> Connection {
-        self.connection(self.asked.as_deref())
+        match &self.asked {
+            Some(policies) => self.connection(Some(policies)),
+            None => Connection {
+                id: self.id.clone(),
+                ..Connection::default()
+            },
+        }
     }
 
     /// As the endpoint answers.

@@ -54,8 +54,11 @@ type bad struct {
 	Bad string `json:"bad"`
 }
 
-// asked is the connection as the client sends it.
+// asked is the connection as the client sends it: what is chosen by the answer, a first request does not have yet.
 func (o *op) asked() *networkservice.Connection {
+	if o.Asked == nil {
+		return &networkservice.Connection{Id: o.ID}
+	}
 	return o.connection(o.Asked)
 }
 
