@@ -35,7 +35,7 @@ pub(crate) fn build() -> Result<PathBuf, BuildError> {
 }
 
 /// Where cargo builds.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     // target/PROFILE/interop
     let program = env::current_exe().unwrap_or_default();
     let target = program.parent().and_then(Path::parent);

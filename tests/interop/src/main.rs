@@ -4,30 +4,40 @@
 
 mod go;
 mod kernel;
+mod time;
 
 use clap::{Parser, Subcommand};
+use std::env;
 use std::error::Error;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Runs the Rust programs and the Go programs together, and compares what they leave.
 ///
 /// Needs Go 1.24 or later, and the right to make network namespaces. Without a part, all of them
 /// are run.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask interop")]
+#[command(name = "cargo xtask interop", args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     part: Option<Part>,
+
+    /// Take less time for measuring
+    #[arg(long)]
+    quick: bool,
+
+    /// Write docs/compared-with-go.md anew
+    #[arg(long, conflicts_with = "quick")]
+    write: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Part {
     Kernel(kernel::Arguments),
+    Time(time::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Cli { part } = Cli::parse();
-    match run(part) {
+    match run(Cli::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -38,10 +48,27 @@ fn main() -> ExitCode {
 }
 
 /// Whether all of it holds.
-fn run(part: Option<Part>) -> Result<bool, Box<dyn Error + Send + Sync>> {
+fn run(cli: Cli) -> Result<bool, Box<dyn Error + Send + Sync>> {
+    // Outside of any namespace: modules are fetched.
     let programs = go::build()?;
-    match part {
+    match cli.part {
         Some(Part::Kernel(arguments)) => kernel::run(&arguments, &programs),
-        None => kernel::run(&kernel::Arguments::default(), &programs),
+        Some(Part::Time(arguments)) => time::run(&arguments, &programs),
+        None => all(cli.quick, cli.write),
     }
+}
+
+/// Runs every part in a process of its own, for each has a sandbox of its own. One that fails
+/// keeps no other from being run.
+fn all(quick: bool, write: bool) -> Result<bool, Box<dyn Error + Send + Sync>> {
+    let mut holds = true;
+    for (part, measures) in [("kernel", false), ("time", true)] {
+        eprintln!("== {part}");
+        let mut run = Command::new(env::current_exe()?);
+        run.arg(part);
+        run.args((quick && measures).then_some("--quick"));
+        run.args(write.then_some("--write"));
+        holds &= run.status()?.success();
+    }
+    Ok(holds)
 }

@@ -1,0 +1,108 @@
+//! How long each of the two elements takes, and how much memory, side by side in one run.
+
+mod driver;
+mod fleet;
+mod measure;
+mod row;
+mod table;
+
+use crate::go;
+use clap::Args;
+use measure::{Sides, of_one_connection, restart};
+use nsm_netlink::sandbox;
+use row::Row;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::env;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Measures the Go element `iprule` and `policyroute` in turn: how long each takes, and how much
+/// memory.
+///
+/// It takes about ten minutes, and tells little on a machine that does something else meanwhile.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Arguments {
+    /// Measure fewer rounds, and no more than 100 policies or namespaces
+    #[arg(long)]
+    quick: bool,
+
+    /// Write the rows, with the figure of each round, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write the table into docs/compared-with-go.md
+    #[arg(long, conflicts_with = "quick")]
+    write: bool,
+}
+
+/// Whether all that ours was asked for stands: a time of what went wrong tells nothing.
+pub(crate) fn run(arguments: &Arguments, programs: &Path) -> Result<bool, Error> {
+    let sides = Sides {
+        go: programs.join("drive"),
+        ours: build_ours()?,
+    };
+    // What is written belongs to the user who asks, so it is opened before the sandbox is entered.
+    let json = arguments.json.as_ref().map(File::create).transpose()?;
+    let page = arguments.write.then(table::Page::open).transpose()?;
+    sandbox::enter().map_err(|missing| missing.explain())?;
+    allow_descriptors()?;
+
+    let rows = measured(&sides, arguments.quick)?;
+    let table = table::of(&rows)?;
+    writeln!(io::stdout(), "{table}")?;
+    if let Some(json) = json {
+        serde_json::to_writer_pretty(json, &rows)?;
+    }
+    if let Some(page) = page {
+        page.write(&table)?;
+    }
+    Ok(rows.iter().all(Row::is_right))
+}
+
+fn measured(sides: &Sides, quick: bool) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for (policies, rounds) in [(1, 60), (4, 60), (100, 20), (1000, 3)] {
+        if quick && policies > 100 {
+            continue;
+        }
+        let rounds = if quick { rounds / 6 } else { rounds };
+        eprintln!("a connection of {policies}: {rounds} rounds");
+        rows.extend(of_one_connection(sides, policies, rounds)?);
+    }
+    for (namespaces, rounds) in [(100, 12), (1000, 5)] {
+        if quick && namespaces > 100 {
+            continue;
+        }
+        let rounds = if quick { 3 } else { rounds };
+        eprintln!("a restart beside {namespaces} namespaces: {rounds} rounds");
+        rows.extend(restart(sides, namespaces, rounds)?);
+    }
+    Ok(rows)
+}
+
+/// The Go element keeps descriptors, and each namespace is one of ours.
+fn allow_descriptors() -> Result<(), Error> {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    Ok(setrlimit(Resource::Nofile, most)?)
+}
+
+/// Builds our driver as it would be shipped.
+fn build_ours() -> Result<PathBuf, Error> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .args(["build", "--release", "-q", "-p", "drive", "--target-dir"])
+        .arg(go::target());
+    match build.status()?.success() {
+        true => Ok(go::target().join("release/drive")),
+        false => Err("cannot build the driver `drive`: what cargo says stands above".into()),
+    }
+}
