@@ -1,4 +1,5 @@
 //! The wire, pinned to bytes that another protobuf implementation made: see `testdata/make.py`.
+//! What the mesh's Go components write to their sockets is in `tests/interop/golden`.
 
 mod registry;
 
@@ -260,4 +261,17 @@ fn a_field_that_only_a_newer_peer_knows_is_skipped() {
         ..Connection::default()
     };
     assert_eq!(Connection::decode(&wire[..]).unwrap(), connection);
+}
+
+#[test]
+fn an_empty_value_of_a_map_may_be_written_or_left_out() {
+    let written = [5 << 3 | 2, 5, 1 << 3 | 2, 1, b'k', 2 << 3 | 2, 0];
+    let left_out = [5 << 3 | 2, 3, 1 << 3 | 2, 1, b'k'];
+    let connection = Connection {
+        labels: map([("k", "")]),
+        ..Connection::default()
+    };
+    // Go writes it.
+    assert_eq!(Connection::decode(&written[..]).unwrap(), connection);
+    pinned(&left_out, connection);
 }

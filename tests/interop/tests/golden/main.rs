@@ -6,6 +6,7 @@
 
 mod content;
 mod descriptors;
+mod headers;
 mod meanings;
 mod messages;
 mod socket;

@@ -7,8 +7,6 @@ use nsm_api::connection::{
 };
 use nsm_api::connectioncontext::ConnectionContext;
 use nsm_api::networkservice::NetworkServiceRequest;
-use nsm_chain::token::{EXPIRES, TOKEN};
-use prost_types::Timestamp;
 
 use crate::content::{FORWARDER, answered, asked, kernel, map, path, text, texts, vxlan};
 use crate::golden;
@@ -213,21 +211,5 @@ fn the_index_says_of_events_what_ours_reads() {
             words.extend(connections.map(|it| it.state().as_str_name()));
             assert_eq!(words.join(" "), entry.event, "{}", entry.file.display());
         }
-    }
-}
-
-#[test]
-fn every_call_has_the_headers_that_ours_has() {
-    for call in golden().calls {
-        let header = |name: &str| call.headers.get(name).map(String::as_str);
-        let who = call.hop.split('-').next().unwrap();
-        let token = format!("token.{who}.signature");
-        assert_eq!(header(TOKEN.as_str()), Some(token.as_str()));
-        let expires = header(EXPIRES.as_str()).unwrap();
-        let expires: Timestamp = expires.parse().unwrap();
-        assert_eq!((expires.seconds, expires.nanos), (2_000_000_000, 250));
-        assert_eq!(header(":path"), Some(call.method.as_str()));
-        assert_eq!(header("content-type"), Some("application/grpc"));
-        assert_eq!(header("te"), Some("trailers"));
     }
 }
