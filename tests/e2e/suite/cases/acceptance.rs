@@ -13,6 +13,7 @@ use std::time::Duration;
 pub fn all() -> Vec<Trial> {
     trials![
         the_lookups_of_policy_based_routing_lead_where_the_mesh_says,
+        under_the_mark_of_go_the_lookups_are_the_same_to_the_letter,
         the_lookups_hold_when_the_forwarder_has_died_and_is_back,
         the_lookups_hold_when_the_endpoint_has_died_and_another_is_in_its_place,
         the_lookups_of_mutually_aware_endpoints_lead_where_the_mesh_says,
@@ -54,8 +55,15 @@ const LOOKUPS: [(&str, &str); 5] = [
 ];
 
 /// What `ip` prints besides, between the table and the source: an answer for IPv6 tells whose the
-/// route is, and one for IPv4 does not. The routes of Go forwarders are marked as anybody's.
+/// route is, and one for IPv4 does not.
 const MARK: &str = " proto 78";
+/// As the routes of Go forwarders are marked, and those of anybody who types `ip route`: of this
+/// nothing is printed.
+const ANYBODYS: &str = "--route-protocol=3";
+
+/// What `ip` prints of the rules of a pod that has none but those of the kernel.
+const DEFAULT_RULES: &str =
+    "0: from all lookup local 32766: from all lookup main 32767: from all lookup default";
 
 /// The tables that the Go forwarders take, the lowest first.
 const TABLES: &str = "--policy-route-tables=1-252";
@@ -66,14 +74,20 @@ struct Example {
     forwarder: Option<Process>,
     nsc: Process,
     mesh: Mesh,
+    /// What is not looked at in what is printed.
+    besides: &'static str,
 }
 
 impl Example {
     fn start() -> Self {
+        Self::start_with(&[], MARK)
+    }
+
+    fn start_with(more: &[&str], besides: &'static str) -> Self {
         let mesh = Mesh::new(1, 1);
         fs::write(mesh.file("policies-0.yaml"), POLICIES).unwrap();
         let nse = Some(Self::endpoint(&mesh, "172.16.1.100/31", &[]));
-        let forwarder = Some(Self::forwarder(&mesh));
+        let forwarder = Some(Self::forwarder(&mesh, more));
         let services = "--network-services=kernel://policy-based-routing/nsm-1";
         let nsc = mesh.client(0, &[services]);
         nsc.until_it_stands(1);
@@ -82,6 +96,7 @@ impl Example {
             forwarder,
             nsc,
             mesh,
+            besides,
         };
         assert_eq!(example.answers(), LOOKUPS.map(|it| it.1));
         example
@@ -93,15 +108,15 @@ impl Example {
         mesh.endpoint(0, &[&own, more].concat())
     }
 
-    fn forwarder(mesh: &Mesh) -> Process {
+    fn forwarder(mesh: &Mesh, more: &[&str]) -> Process {
         let endpoint = format!("--endpoints=policy-based-routing={}", mesh.url("nse-0"));
-        mesh.forwarder(&[&endpoint, TABLES])
+        mesh.forwarder(&[&[&endpoint, TABLES], more].concat())
     }
 
     /// What `ip` answers in the pod: what is wanted where the answer contains it.
     fn answers(&self) -> [String; 5] {
         LOOKUPS.map(|(words, wanted)| {
-            let printed = ip(&self.mesh.pods[0], words).replace(MARK, "");
+            let printed = ip(&self.mesh.pods[0], words).replace(self.besides, "");
             match printed.contains(wanted) {
                 true => wanted.to_owned(),
                 false => printed,
@@ -120,6 +135,8 @@ impl Example {
     fn ends(self) {
         assert_eq!(self.nsc.stop(), Some(0));
         self.mesh.is_clean();
+        // That does not see what is marked as anybody's.
+        assert_eq!(ip(&self.mesh.pods[0], "rule"), DEFAULT_RULES);
     }
 }
 
@@ -157,6 +174,11 @@ fn the_lookups_of_policy_based_routing_lead_where_the_mesh_says() {
     example.ends();
 }
 
+fn under_the_mark_of_go_the_lookups_are_the_same_to_the_letter() {
+    let example = Example::start_with(&[ANYBODYS], "");
+    example.ends();
+}
+
 fn the_lookups_hold_when_the_forwarder_has_died_and_is_back() {
     let mut example = Example::start();
 
@@ -165,7 +187,7 @@ fn the_lookups_hold_when_the_forwarder_has_died_and_is_back() {
     for (answer, wanted) in example.answers().iter().zip(LOOKUPS) {
         assert_ne!(answer, wanted.1, "there is no interface");
     }
-    example.forwarder = Some(Example::forwarder(&example.mesh));
+    example.forwarder = Some(Example::forwarder(&example.mesh, &[]));
 
     until("the lookups lead where they did", || {
         example.answers() == LOOKUPS.map(|it| it.1)
