@@ -20,11 +20,24 @@ pub fn optional<T>(
 
 /// An address or a prefix, with its host bits.
 pub fn prefix(text: &str) -> Result<IpNet, Reason> {
-    let net = text
-        .parse::<IpNet>()
-        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-        .map_err(|_| Reason::NotAPrefix(text.to_owned()))?;
-    not_mapped(net.addr())?;
+    let wrong = || Reason::NotAPrefix(text.to_owned());
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(length)),
+        None => (text, None),
+    };
+    // The standard library's way: that of `ipnet` reads 010 as ten, which is eight to others.
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    not_mapped(address)?;
+    let net = match length {
+        None => IpNet::from(address),
+        Some(length) => decimal(length)
+            .and_then(|length| u8::try_from(length).ok())
+            .and_then(|length| IpNet::new(address, length).ok())
+            .ok_or_else(wrong)?,
+    };
+    if address.is_unspecified() && net.prefix_len() == net.max_prefix_len() {
+        return Err(Reason::Nobody(address));
+    }
     Ok(net)
 }
 

@@ -65,6 +65,9 @@ pub enum Reason {
     /// An IPv4 address in IPv6 clothes never matches a packet.
     #[error("{0} is an IPv4 address written as an IPv6 one: write it as IPv4")]
     MappedAddress(IpAddr),
+    /// The unspecified address as the only one of a prefix: no packet has it.
+    #[error("{0} is the address of nobody: write {0}/0 for all")]
+    Nobody(IpAddr),
     /// Neither a protocol number nor a name.
     #[error("{0:?} is no protocol: give a number from 1 to 255 or an IANA name such as tcp")]
     NotAProtocol(String),

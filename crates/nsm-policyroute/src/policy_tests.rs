@@ -286,6 +286,28 @@ fn one_prefix_with_two_next_hops_is_refused_within_a_policy_and_across() {
 }
 
 #[test]
+fn digits_that_others_read_as_octal_are_refused_wherever_they_stand() {
+    for from in ["010.1.0.1", "010.1.0.1/32", "10.1.0.01/32", "10.1.00.0/16"] {
+        let text = refusal(policy(from, "", "", &[]));
+        assert!(text.contains("from"), "{text}");
+    }
+    let text = refusal(policy("10.1.0.1", "", "", &[("10.05.0.0/16", "")]));
+    assert!(text.contains("routes[0].prefix"), "{text}");
+}
+
+#[test]
+fn the_address_of_nobody_is_no_prefix_and_says_what_was_meant() {
+    for nobody in ["0.0.0.0", "0.0.0.0/32"] {
+        let text = refusal(policy("10.1.0.1", "", "", &[(nobody, "")]));
+        assert!(text.contains("routes[0].prefix"), "{text}");
+        assert!(text.contains("0.0.0.0/0"), "{text}");
+    }
+    let text = refusal(policy("::", "", "", &[]));
+    assert!(text.contains("from"), "{text}");
+    assert!(text.contains("::/0"), "{text}");
+}
+
+#[test]
 fn more_policies_or_routes_than_the_limit_are_refused() {
     let limits = Limits {
         policies: 2,
