@@ -102,13 +102,18 @@ fn play(situation: &Situation, program: &Path) -> Result<Figures, Error> {
 /// Builds the driver of ours beside this program.
 fn build_ours() -> Result<PathBuf, Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let beside = std::env::current_exe()?.with_file_name("drive");
+    // target/PROFILE/drive, where the folder of the profile `dev` has another name.
+    let folder = beside.parent().and_then(Path::file_name);
+    let profile = folder.filter(|name| *name != "debug");
     let status = Command::new(cargo)
-        .args(["build", "-q", "-p", "drive"])
+        .args(["build", "-q", "-p", "drive", "--profile"])
+        .arg(profile.unwrap_or("dev".as_ref()))
         .status()?;
     if !status.success() {
         return Err("cannot build the driver `drive`: what cargo says stands above".into());
     }
-    Ok(std::env::current_exe()?.with_file_name("drive"))
+    Ok(beside)
 }
 
 impl Outcome {

@@ -8,6 +8,11 @@ use super::{Situation, once};
 
 pub(super) const ALL: &[Situation] = &[
     once("bad-policy-asked-again", &[12], bad_policy_again),
+    once(
+        "bad-policy-asked-again-by-its-id",
+        &[12, 18],
+        bad_policy_by_its_id,
+    ),
     once("bad-policy-of-another-client", &[12], bad_policy_of_another),
     once("rules-cleaned-up-by-somebody", &[13], cleaned_up),
     once("200-refreshes", &[14], refreshes),
@@ -34,6 +39,23 @@ fn bad_policy_again(stage: &mut Stage) -> Result<(), Error> {
     for id in ["first", "second", "third"] {
         stage.attempt(&connection.clone().renamed(id))?;
     }
+    stage.nothing_left(&pod)
+}
+
+/// The same under one id, and then the policy is mended.
+fn bad_policy_by_its_id(stage: &mut Stage) -> Result<(), Error> {
+    let pod = Pod::new()?;
+    let mut connection = refused(&pod, 1);
+    pod.join(&connection)?;
+    for _ in 0..3 {
+        let refused = stage.refuses(&connection)?;
+        stage.count("requests refused", usize::from(refused), 1);
+    }
+    connection = connection.with_two();
+    stage.request(&mut connection)?;
+    stage.ways(&pod, &connection)?;
+    stage.rules(&pod, 2)?;
+    stage.close(&connection)?;
     stage.nothing_left(&pod)
 }
 

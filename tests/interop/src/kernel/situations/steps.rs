@@ -14,6 +14,9 @@ pub(super) const ALL: &[Situation] = &[
     once("protocols-that-are-none", &[30], bad_protocols),
     once("protocol-by-its-name", &[30], protocol_name),
     once("next-hop-that-is-no-address", &[28], bad_next_hop),
+    once("one-prefix-with-two-next-hops", &[28], two_next_hops),
+    once("address-of-nobody", &[28], nobody),
+    once("routes-of-both-families", &[29], both_families),
 ];
 
 /// What was established behind the element has to be ended again.
@@ -109,13 +112,46 @@ fn protocol_name(stage: &mut Stage) -> Result<(), Error> {
 }
 
 fn bad_next_hop(stage: &mut Stage) -> Result<(), Error> {
+    refusal(stage, |policy| policy.routes[0].nexthop = "10.0.1".into())
+}
+
+/// Whether a request is refused for a policy, and nothing is left of it.
+fn refusal(stage: &mut Stage, change: fn(&mut Policy)) -> Result<(), Error> {
     let pod = Pod::new()?;
     let connection = Connection::new(&pod, 1);
     let mut policy = connection.policy();
-    policy.routes[0].nexthop = "10.0.1".into();
+    change(&mut policy);
     let connection = connection.with([policy]);
     pod.join(&connection)?;
     let refused = stage.refuses(&connection)?;
     stage.count("requests refused", usize::from(refused), 1);
     stage.nothing_left(&pod)
+}
+
+fn two_next_hops(stage: &mut Stage) -> Result<(), Error> {
+    refusal(stage, |policy| {
+        let other = Via {
+            nexthop: "10.0.1.253".into(),
+            ..policy.routes[0].clone()
+        };
+        policy.routes.push(other);
+    })
+}
+
+/// No packet has it: what was meant is the whole family.
+fn nobody(stage: &mut Stage) -> Result<(), Error> {
+    refusal(stage, |policy| {
+        policy.routes[0].prefix = "0.0.0.0/32".into()
+    })?;
+    refusal(stage, |policy| policy.from = "0.0.0.0/32".into())
+}
+
+/// The rule is of one family, and never looks up the routes of the other one.
+fn both_families(stage: &mut Stage) -> Result<(), Error> {
+    refusal(stage, |policy| {
+        policy.routes.push(Via {
+            prefix: "::/0".into(),
+            nexthop: String::new(),
+        });
+    })
 }
