@@ -39,7 +39,7 @@ use crate::{Call, Error, ErrorKind};
 pub struct Events {
     id: ConnectionId,
     // A strong sender in some timer would keep the queue of a chain that is gone.
-    queue: mpsc::WeakSender<Job>,
+    queue: mpsc::WeakSender<Box<Job>>,
     chain: Weak<Queues>,
 }
 
@@ -84,7 +84,11 @@ impl Events {
         events.ok_or_else(|| Error::new(ErrorKind::Internal, element, NoBegin))
     }
 
-    pub(super) fn new(id: ConnectionId, queue: mpsc::WeakSender<Job>, chain: Weak<Queues>) -> Self {
+    pub(super) fn new(
+        id: ConnectionId,
+        queue: mpsc::WeakSender<Box<Job>>,
+        chain: Weak<Queues>,
+    ) -> Self {
         Self { id, queue, chain }
     }
 
@@ -162,7 +166,7 @@ impl Events {
         // and each would hold all its ancestors.
         let span = info_span!(parent: None, "event", operation, connection.id = %self.id);
         let (reply, answer) = oneshot::channel();
-        match queue.try_send(Job::Event { event, reply, span }) {
+        match queue.try_send(Box::new(Job::Event { event, reply, span })) {
             Ok(()) => drop(queue),
             Err(TrySendError::Full(_)) => return Err(QueueFull.into()),
             Err(TrySendError::Closed(_)) => return Ok(self.without_queue()),

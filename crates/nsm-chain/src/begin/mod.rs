@@ -188,7 +188,7 @@ impl<S: NetworkService> Begin<S> {
         let (reply, answer) = oneshot::channel();
         let job = Job::Call {
             budget: call.time_budget(),
-            call: Box::new(call),
+            call,
             reply,
             span: Span::current(),
         };

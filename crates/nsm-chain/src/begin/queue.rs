@@ -13,9 +13,10 @@ use crate::{Call, Error, ErrorKind, TimeBudget};
 
 /// One thing to do with a connection.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it waits and travels in a box")]
 pub(super) enum Job {
     Call {
-        call: Box<Call>,
+        call: Call,
         budget: TimeBudget,
         reply: oneshot::Sender<Result<Connection, Error>>,
         span: Span,
@@ -45,9 +46,13 @@ impl From<QueueFull> for Error {
     }
 }
 
+/// What adds to a connection's queue. A channel keeps room for 32 of what it carries, as long as
+/// the connection stands and mostly empty.
+pub(super) type Queue = mpsc::Sender<Box<Job>>;
+
 /// The queues of the connections that are known, or have work waiting.
 #[derive(Debug, Default)]
-pub(super) struct Queues(Mutex<HashMap<ConnectionId, mpsc::Sender<Job>>>);
+pub(super) struct Queues(Mutex<HashMap<ConnectionId, Queue>>);
 
 impl Queues {
     /// Adds a job to the connection's queue. `start` makes the queue of a connection that has none.
@@ -55,7 +60,7 @@ impl Queues {
         &self,
         id: ConnectionId,
         job: Job,
-        start: impl FnOnce(ConnectionId) -> mpsc::Sender<Job>,
+        start: impl FnOnce(ConnectionId) -> Queue,
     ) -> Result<(), Error> {
         let mut queues = self.lock();
         let queue = match queues.get(&id) {
@@ -67,12 +72,12 @@ impl Queues {
                 queue
             }
         };
-        queue.try_send(job).map_err(|_| QueueFull.into())
+        queue.try_send(Box::new(job)).map_err(|_| QueueFull.into())
     }
 
     /// Removes the connection's queue, unless a job waits in it. Jobs are added under the
     /// same lock, so none is lost.
-    pub(super) fn remove_empty(&self, id: &ConnectionId, queue: &mpsc::Receiver<Job>) -> bool {
+    pub(super) fn remove_empty(&self, id: &ConnectionId, queue: &mpsc::Receiver<Box<Job>>) -> bool {
         let mut queues = self.lock();
         let empty = queue.is_empty();
         if empty {
@@ -85,7 +90,7 @@ impl Queues {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConnectionId, mpsc::Sender<Job>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConnectionId, Queue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use super::Settings;
 use super::below::{Below, OnFailure};
 use super::events::Events;
 use super::memory::{Context, Memory};
-use super::queue::{Event, Job, Queues};
+use super::queue::{Event, Job, Queue, Queues};
 use crate::{Call, Error, ErrorKind, NetworkService, Operation, Side, TimeBudget};
 
 /// Owns what is known of a connection.
@@ -35,7 +35,7 @@ impl<S: NetworkService> Worker<S> {
         inner: S,
         settings: Settings,
         queues: &Arc<Queues>,
-    ) -> mpsc::Sender<Job> {
+    ) -> Queue {
         let (queue, jobs) = mpsc::channel(settings.queue);
         let events = Events::new(id.clone(), queue.downgrade(), Arc::downgrade(queues));
         let worker = Self {
@@ -48,9 +48,16 @@ impl<S: NetworkService> Worker<S> {
         queue
     }
 
-    async fn work(mut self, id: ConnectionId, mut jobs: mpsc::Receiver<Job>, queues: Weak<Queues>) {
+    async fn work(
+        mut self,
+        id: ConnectionId,
+        mut jobs: mpsc::Receiver<Box<Job>>,
+        queues: Weak<Queues>,
+    ) {
         while let Some(job) = jobs.recv().await {
-            self.job(job).await;
+            // The room that a job takes is that of all elements below, and most of the time there is
+            // none.
+            Box::pin(self.job(*job)).await;
             let idle = || queues.upgrade()?.remove_empty(&id, &jobs).then_some(());
             if self.memory.is_none() && idle().is_some() {
                 break;
@@ -66,7 +73,7 @@ impl<S: NetworkService> Worker<S> {
                 reply,
                 span,
             } => {
-                let answer = self.call(*call, budget).instrument(span.clone()).await;
+                let answer = self.call(call, budget).instrument(span.clone()).await;
                 send(reply, answer, span);
             }
             // An event that nobody waits for any more has been taken back.
