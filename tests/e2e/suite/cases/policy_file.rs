@@ -2,7 +2,7 @@
 
 use e2e::{Caller, Listening, Mesh, Process, until};
 use libtest_mimic::Trial;
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nsm_api::connection::Connection;
 use nsm_api::networkservice::NetworkServiceRequest;
@@ -344,6 +344,8 @@ fn policies_of_which_no_event_tells_arrive_within_the_period_of_looking() {
     drop(file);
     client.refresh_when_asked();
     assert_eq!(rules(&mesh), ["10.20.0.2"]);
+    // The folder of the case cannot go as long as it is there. The endpoint still watches it.
+    umount2(&folder, MntFlags::MNT_DETACH).unwrap();
 }
 
 fn an_endpoint_that_follows_its_file_for_long_holds_no_more_descriptors() {
