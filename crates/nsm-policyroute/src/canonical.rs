@@ -2,10 +2,13 @@
 
 use crate::field::{optional, protocol};
 use crate::policy::{Limits, PolicyError, parse};
-use nsm_api::connectioncontext::PolicyRoute;
+use ipnet::IpNet;
+use nsm_api::connectioncontext::{PolicyRoute, Route};
+use std::net::IpAddr;
 
 /// Validates policies that are not yet a connection's, and spells them as every forwarder reads
-/// them: protocols are numbers, whose names the mesh's Go forwarders do not know.
+/// them. The mesh's Go forwarders know no names of protocols and read no address that stands for its
+/// prefix: protocols are numbers here, and a source or a destination has its length.
 ///
 /// What depends on the connection is left open: it counts as having a source address of each
 /// family, and the limits are the defaults.
@@ -17,12 +20,12 @@ use nsm_api::connectioncontext::PolicyRoute;
 /// use nsm_api::connectioncontext::PolicyRoute;
 ///
 /// let policy = PolicyRoute {
+///     from: "10.0.0.1".to_owned(),
 ///     proto: "tcp".to_owned(),
-///     dst_port: "80".to_owned(),
 ///     ..PolicyRoute::default()
 /// };
 /// let [policy] = &nsm_policyroute::canonical(&[policy])?[..] else { unreachable!() };
-/// assert_eq!(policy.proto, "6");
+/// assert_eq!((policy.from.as_str(), policy.proto.as_str()), ("10.0.0.1/32", "6"));
 /// # Ok::<(), nsm_policyroute::PolicyError>(())
 /// ```
 pub fn canonical(policies: &[PolicyRoute]) -> Result<Vec<PolicyRoute>, PolicyError> {
@@ -35,12 +38,26 @@ pub fn canonical(policies: &[PolicyRoute]) -> Result<Vec<PolicyRoute>, PolicyErr
             field: "proto".to_owned(),
             reason,
         })?;
+        let routes = policy.routes.iter().map(|route| Route {
+            prefix: with_length(&route.prefix),
+            next_hop: route.next_hop.clone(),
+        });
         Ok(PolicyRoute {
+            from: with_length(&policy.from),
             proto: proto.map_or_else(String::new, |number| number.to_string()),
+            routes: routes.collect(),
             ..policy.clone()
         })
     });
     spelled.collect()
+}
+
+/// A prefix as it was, and an address alone as the prefix that it is.
+fn with_length(text: &str) -> String {
+    match text.parse::<IpAddr>() {
+        Ok(address) => IpNet::from(address).to_string(),
+        Err(_) => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +84,28 @@ mod tests {
         assert_eq!(spelled("UDP"), "17");
         assert_eq!(spelled("06"), "6");
         assert_eq!(spelled(""), "");
+    }
+
+    #[test]
+    fn an_address_alone_gets_its_length_and_a_prefix_keeps_its_own() {
+        let spelled = |from: &str| {
+            let routes = vec![Route {
+                prefix: from.to_owned(),
+                next_hop: String::new(),
+            }];
+            let policy = PolicyRoute {
+                routes,
+                ..policy(from, "")
+            };
+            let policy = canonical(&[policy]).unwrap().remove(0);
+            assert_eq!(policy.routes[0].prefix, policy.from);
+            policy.from
+        };
+
+        assert_eq!(spelled("10.0.0.1"), "10.0.0.1/32");
+        assert_eq!(spelled("fd00::1"), "fd00::1/128");
+        assert_eq!(spelled("172.16.2.201/24"), "172.16.2.201/24");
+        assert_eq!(canonical(&[policy("", "6")]).unwrap()[0].from, "");
     }
 
     #[test]

@@ -127,7 +127,11 @@ fn policies_that_are_equal_are_one_and_the_order_of_the_file_is_kept() {
         .collect();
     assert_eq!(
         from,
-        [("10.1.0.2", ""), ("10.1.0.1", "6"), ("10.1.0.1", "")]
+        [
+            ("10.1.0.2/32", ""),
+            ("10.1.0.1/32", "6"),
+            ("10.1.0.1/32", "")
+        ]
     );
 }
 

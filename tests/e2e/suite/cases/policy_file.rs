@@ -234,8 +234,8 @@ fn an_edit_reaches_the_clients_with_its_labels_and_no_others() {
     let running = Running::start(&mesh);
     let mut voice = running.client(0, &[("app", "voice"), ("zone", "a")]);
     let mut data = running.client(1, &[("app", "data")]);
-    assert_eq!(voice.sources(), ["10.20.0.1"]);
-    assert_eq!(data.sources(), ["10.20.0.2"]);
+    assert_eq!(voice.sources(), ["10.20.0.1/32"]);
+    assert_eq!(data.sources(), ["10.20.0.2/32"]);
     let untouched = mesh.in_pod(1);
 
     fs::write(policy_file(&mesh), file(3, 2)).unwrap();
