@@ -58,6 +58,7 @@
 
 pub mod dns;
 mod host;
+mod interface_name;
 pub mod ipam;
 pub mod last_hop;
 pub mod mechanisms;

@@ -4,8 +4,8 @@
 //! first one that this endpoint offers and that makes sense is the connection's. With [`KERNEL`]
 //! the connection gets an interface in the endpoint's own network namespace: the mechanism names
 //! that namespace, in place of whatever stood there, and `send_fd` below makes of it a descriptor
-//! that the forwarder receives. The interface has the name that was asked for. Without one, the
-//! forwarder makes one.
+//! that the forwarder receives. The interface has the name that was asked for. Without one it gets one
+//! here: the mesh's Go forwarders ask for none, and rename it to whatever the answer says.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,6 +18,8 @@ use nsm_chain::mechanisms::report_interface;
 use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, Side, take_ready};
 use thiserror::Error as ThisError;
 use tower::{Layer, Service};
+
+use crate::interface_name::interface_name;
 
 const ELEMENT: &str = "mechanisms";
 
@@ -199,7 +201,9 @@ impl<S: NetworkService> Service<Call> for Mechanisms<S> {
             if let Operation::Request(request) = &call.operation {
                 let mechanism = choose(&offers, request)
                     .map_err(|error| Error::new(ErrorKind::InvalidArgument, ELEMENT, error))?;
-                call.connection_mut().mechanism = Some(mechanism);
+                let connection = call.connection_mut();
+                connection.mechanism = Some(mechanism);
+                name(connection);
             }
             let is_request = matches!(call.operation, Operation::Request(_));
             let mut connection = inner.call(call).await?;
@@ -208,6 +212,19 @@ impl<S: NetworkService> Service<Call> for Mechanisms<S> {
             }
             Ok(connection)
         })
+    }
+}
+
+/// Names the interface, if it is one and has no name.
+fn name(connection: &mut Connection) {
+    let kernel = connection.kernel_mechanism();
+    if kernel.is_none_or(|kernel| kernel.interface_name().is_some()) {
+        return;
+    }
+    let name = interface_name(&connection.id);
+    if let Some(mechanism) = &mut connection.mechanism {
+        let parameters = &mut mechanism.parameters;
+        parameters.insert(INTERFACE_NAME.to_owned(), name);
     }
 }
 
@@ -269,24 +286,6 @@ mod tests {
         let chosen = choice(&preferring(vec![asked.clone()])).unwrap();
 
         assert_eq!(chosen, asked.with_parameter(NETNS_URL, OWN_NETNS));
-    }
-
-    #[test]
-    fn the_name_of_the_interface_is_left_to_the_forwarder_when_none_is_asked_for() {
-        for asked in [
-            Mechanism::kernel(),
-            Mechanism::kernel().with_parameter(INTERFACE_NAME, ""),
-        ] {
-            let chosen = choice(&preferring(vec![asked])).unwrap();
-            let connection = Connection {
-                mechanism: Some(chosen),
-                ..Connection::default()
-            };
-            assert_eq!(
-                connection.kernel_mechanism().unwrap().interface_name(),
-                None
-            );
-        }
     }
 
     #[test]
@@ -356,6 +355,34 @@ mod tests {
             assert!(connection.previous_segment().unwrap().metrics.is_empty());
             request.connection = Some(connection);
         }
+    }
+
+    #[tokio::test]
+    async fn an_interface_without_a_name_gets_one_by_which_no_other_goes() {
+        let chain = ServiceBuilder::new()
+            .layer(MechanismsLayer::new([Offer::kernel(), Offer::Noop]))
+            .service(echo());
+        let named = async |id: &str, asked: Mechanism| {
+            let mut request = preferring(vec![asked]);
+            request.connection = Some(Connection {
+                id: id.to_owned(),
+                ..Connection::default()
+            });
+            let call = Call::request(request);
+            let connection = chain.clone().oneshot(call).await.unwrap();
+            let mechanism = connection.mechanism.unwrap();
+            mechanism.parameters.get(INTERFACE_NAME).cloned()
+        };
+        let without = Mechanism::kernel;
+        let empty = without().with_parameter(INTERFACE_NAME, "");
+        let asked = without().with_parameter(INTERFACE_NAME, "nsm-1");
+
+        let first = named("1", without()).await.unwrap();
+        assert_eq!(InterfaceName::check(&first), Ok(()));
+        assert_eq!(named("1", empty).await.as_ref(), Some(&first));
+        assert_ne!(named("2", without()).await.as_ref(), Some(&first));
+        assert_eq!(named("1", asked).await.as_deref(), Some("nsm-1"));
+        assert_eq!(named("1", of_type(NOOP)).await, None);
     }
 
     #[tokio::test]
