@@ -2,17 +2,19 @@
 //! the other.
 //!
 //! The client asks for an interface in its namespace, the endpoint is asked for one in its own, and
-//! neither learns of the other's. What the endpoint answered is remembered, so that it is asked for
+//! neither learns of the other's. The endpoint's has a proposed name, which stays the same whatever
+//! process is started anew: an endpoint of the mesh makes a new one otherwise. What the endpoint answered is remembered, so that it is asked for
 //! the same again, without the name of its namespace: that came with the answer and goes with none
 //! of our calls.
 
 use std::task::{Context, Poll};
 
 use nsm_api::connection::{Connection, Mechanism};
-use nsm_api::mechanism::{KERNEL, NETNS_URL};
+use nsm_api::mechanism::{INTERFACE_NAME, KERNEL, NETNS_URL};
 use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::metadata::Store;
 use nsm_chain::{BoxFuture, Call, Error, ErrorKind, NetworkService, Operation, Side, take_ready};
+use nsm_kernel::EndpointSlot;
 use thiserror::Error as ThisError;
 use tower::{Layer, Service};
 
@@ -86,6 +88,11 @@ impl<S: NetworkService> Service<Call> for Translated<S> {
             let store = Store::of(&call, Side::Client).cloned();
             let store = store.ok_or_else(|| Error::new(ErrorKind::Internal, ELEMENT, NoStore))?;
             let answered = store.get::<Answered>().map(|Answered(mechanism)| mechanism);
+            let slot = EndpointSlot::of(&call.extensions);
+            let proposed = match slot.and_then(EndpointSlot::proposed) {
+                Some(name) => Mechanism::kernel().with_parameter(INTERFACE_NAME, name),
+                None => Mechanism::kernel(),
+            };
             match &mut call.operation {
                 Operation::Close(connection) => {
                     let clients = connection.mechanism.take();
@@ -97,7 +104,7 @@ impl<S: NetworkService> Service<Call> for Translated<S> {
                 Operation::Request(request) => {
                     let clients = choose(request)
                         .map_err(|error| Error::new(ErrorKind::InvalidArgument, ELEMENT, error))?;
-                    request.mechanism_preferences = vec![Mechanism::kernel()];
+                    request.mechanism_preferences = vec![proposed];
                     request.connection.get_or_insert_default().mechanism = answered;
 
                     let mut connection = inner.call(call).await?;
@@ -152,7 +159,6 @@ fn endpoints(answered: Option<Mechanism>) -> Result<Mechanism, MechanismError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nsm_api::mechanism::INTERFACE_NAME;
     use nsm_chain::MetadataLayer;
     use nsm_chain::test_util::{Recorder, echo};
     use tower::{ServiceBuilder, ServiceExt};
@@ -197,6 +203,33 @@ mod tests {
             })
             .service(echo());
         (chain.oneshot(Call::request(request)).await, below)
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_is_proposed_the_name_that_its_end_gets_otherwise() {
+        let below = Recorder::new();
+        let chain = ServiceBuilder::new()
+            .layer(MetadataLayer::new(Side::Client))
+            .layer(MechanismLayer)
+            .layer(below.clone())
+            .map_response(|connection: Connection| Connection {
+                mechanism: Some(Mechanism::kernel()),
+                ..connection
+            })
+            .service(echo());
+        for name in [Some("nsm-7"), None] {
+            let mut call = Call::request(request(Some(clients()), Vec::new()));
+            let slot = EndpointSlot::proposing(name.map(str::to_owned));
+            call.extensions.insert(slot);
+            chain.clone().oneshot(call).await.unwrap();
+
+            let Operation::Request(request) = below.last().operation else {
+                panic!("it was a request");
+            };
+            let parameters = &request.mechanism_preferences[0].parameters;
+            let proposed = parameters.get(INTERFACE_NAME).map(String::as_str);
+            assert_eq!(proposed, name);
+        }
     }
 
     #[tokio::test]

@@ -88,6 +88,12 @@ impl Claims {
         self.spaces.held()
     }
 
+    /// The name of the endpoint's end if the endpoint asks for none.
+    pub fn endpoint_name(&self, client: &Netns, id: &str) -> Option<String> {
+        let mark = Mark::new(self.config.protocol, client.id(), id);
+        mark.names(Side::Endpoint).next()
+    }
+
     /// Makes what an answer says.
     pub async fn establish(
         &self,

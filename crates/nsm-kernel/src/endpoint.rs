@@ -23,7 +23,10 @@ pub struct Endpoint {
 /// goes: [`ReceivedNetnsLayer`](crate::ReceivedNetnsLayer). The extensions have to be carried over
 /// from the server chain to the client chain.
 #[derive(Clone, Default)]
-pub struct EndpointSlot(Arc<Mutex<Option<Endpoint>>>);
+pub struct EndpointSlot {
+    endpoint: Arc<Mutex<Option<Endpoint>>>,
+    proposed: Option<String>,
+}
 
 impl EndpointSlot {
     /// The slot of a call, if there is a [`KernelLayer`](crate::KernelLayer) above.
@@ -31,14 +34,30 @@ impl EndpointSlot {
         extensions.get()
     }
 
+    /// One for an endpoint that may give its end this name.
+    pub fn proposing(name: Option<String>) -> Self {
+        Self {
+            proposed: name,
+            ..Self::default()
+        }
+    }
+
+    /// The name that the endpoint's end gets if it asks for no other. An endpoint that is asked for an
+    /// interface of this name asks for no other, also in another process: some make a new name each
+    /// time that they are asked without one.
+    pub fn proposed(&self) -> Option<&str> {
+        self.proposed.as_deref()
+    }
+
     /// Puts down where the endpoint's end goes. The last one counts.
     pub fn fill(&self, endpoint: Endpoint) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint);
+        *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint);
     }
 
     /// Takes what was put down.
     pub fn take(&self) -> Option<Endpoint> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut endpoint = self.endpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        endpoint.take()
     }
 }
 

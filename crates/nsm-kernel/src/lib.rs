@@ -80,7 +80,8 @@
 //! ours in that pod has it, whoever asks for it *anew* gets it: so two that swap their names come out
 //! right, and a client that returns under another id takes its own interface over. Whoever lost a
 //! name is told so at its next refresh. The endpoint's end has the name that the endpoint asks for,
-//! or one made of the mark when nobody asks, or when an earlier client has that name.
+//! or one made of the mark when nobody asks, or when an earlier client has that name. That one is
+//! [proposed](EndpointSlot::proposed) to the endpoint.
 //!
 //! # Limits
 //!

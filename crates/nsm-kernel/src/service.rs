@@ -103,7 +103,8 @@ impl<S: NetworkService> Service<Call> for Kernel<S> {
             let store = Store::of(&call, Side::Server).cloned().unwrap_or_default();
             match &call.operation {
                 Operation::Request(_) => {
-                    let slot = EndpointSlot::default();
+                    let proposed = client.as_ref().and_then(|it| claims.endpoint_name(it, &id));
+                    let slot = EndpointSlot::proposing(proposed);
                     call.extensions.insert(slot.clone());
                     let deadline = call.deadline;
                     let mut connection = inner.call(call).await?;

@@ -135,6 +135,9 @@ impl Wanted {
         let client_name = connection
             .kernel_mechanism()
             .and_then(|kernel| kernel.interface_name());
+        // One that was proposed to it is no wish of the endpoint's.
+        let is_wish = |name: &&str| mark.names(Side::Endpoint).all(|own| own != *name);
+        let endpoint_name = endpoint_name.filter(is_wish);
         let mtu = context.map_or(0, |context| context.mtu);
         let has_ipv6 = src.iter().chain(&dst).any(|net| net.addr().is_ipv6());
         if mtu != 0 && (!MTU.contains(&mtu) || (has_ipv6 && mtu < IPV6_MTU)) {

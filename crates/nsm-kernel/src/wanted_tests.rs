@@ -62,6 +62,19 @@ fn the_client_has_the_source_and_the_endpoint_the_destination() {
 }
 
 #[test]
+fn a_name_that_was_proposed_to_the_endpoint_is_no_wish_of_it() {
+    let connection = connection(|_| {});
+    let own: Vec<_> = mark().names(Side::Endpoint).collect();
+    for (answered, is_wish) in [(own[0].as_str(), false), ("nse-1", true)] {
+        let wanted = Wanted::parse(&connection, mark(), Some(answered)).unwrap();
+
+        assert_eq!(wanted.endpoint.asked, is_wish);
+        assert_eq!(wanted.endpoint.name(), answered);
+        assert!(wanted.endpoint.names.ends_with(&own));
+    }
+}
+
+#[test]
 fn a_connection_without_a_context_wants_a_pair_and_nothing_on_it() {
     let wanted = parsed(&Connection::default()).unwrap();
 
