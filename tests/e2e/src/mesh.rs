@@ -5,6 +5,7 @@ use crate::process::{Process, until};
 use crate::standing::Standing;
 use crate::traffic::{Answers, who_answers};
 use nsm_netlink::{Family, Kernel, Namespace, Netns};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,6 +32,8 @@ pub struct Mesh {
     started: AtomicUsize,
     /// What programs are started with from now on.
     environment: Mutex<Vec<(String, OsString)>>,
+    /// Programs of others that run in place of ours from now on.
+    others: Mutex<BTreeMap<String, PathBuf>>,
     _answers: Vec<Answers>,
 }
 
@@ -67,6 +70,7 @@ impl Mesh {
             folder,
             started: AtomicUsize::new(0),
             environment: Mutex::default(),
+            others: Mutex::default(),
             _answers: answers,
         }
     }
@@ -133,6 +137,9 @@ impl Mesh {
         let arguments = flags(own, more);
         let number = self.started.fetch_add(1, Relaxed);
         let log = self.folder.join(format!("{number}-{program}.log"));
+        if let Some(other) = self.others.lock().unwrap().get(program) {
+            return Process::start_at(other, program, netns, &log, &arguments);
+        }
         let environment = self.environment.lock().unwrap();
         Process::start_with(program, netns, &log, &arguments, &environment)
     }
@@ -141,6 +148,13 @@ impl Mesh {
     pub fn start_by(&self, clock: Option<&Clock>) {
         let environment = clock.map(Clock::environment).unwrap_or_default();
         *self.environment.lock().unwrap() = environment;
+    }
+
+    /// Starts a program of others in place of ours of that name from now on. It is started with the
+    /// same flags.
+    pub fn start_in_place_of(&self, program: &str, other: &Path) {
+        let mut others = self.others.lock().unwrap();
+        others.insert(program.to_owned(), other.to_owned());
     }
 
     /// Where a program listens: `forwarder`, or `nse-` and the number of its network.

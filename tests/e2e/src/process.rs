@@ -57,14 +57,39 @@ impl Process {
         arguments: &[String],
         environment: &[(String, OsString)],
     ) -> Self {
-        let file = File::create(log).unwrap();
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0(program)
-            .args(arguments)
             .env_clear()
             .env(STARTED, "1")
-            .envs(environment.iter().cloned())
+            .envs(environment.iter().cloned());
+        Self::start_command(command, program, netns, log, arguments)
+    }
+
+    /// Starts a program of others, under the name of ours in whose place it is. It has to see to it
+    /// itself that it ends with whoever has started it.
+    pub fn start_at(
+        path: &Path,
+        program: &str,
+        netns: &Netns,
+        log: &Path,
+        arguments: &[String],
+    ) -> Self {
+        let mut command = Command::new(path);
+        command.env_clear();
+        Self::start_command(command, program, netns, log, arguments)
+    }
+
+    fn start_command(
+        mut command: Command,
+        program: &str,
+        netns: &Netns,
+        log: &Path,
+        arguments: &[String],
+    ) -> Self {
+        let file = File::create(log).unwrap();
+        command
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file);
