@@ -4,6 +4,7 @@
 
 mod go;
 mod kernel;
+mod matrix;
 mod record;
 mod time;
 
@@ -35,10 +36,14 @@ struct Cli {
 enum Part {
     Golden(record::Arguments),
     Kernel(kernel::Arguments),
+    Matrix(matrix::Arguments),
     Time(time::Arguments),
 }
 
 fn main() -> ExitCode {
+    if let Some(program) = e2e::called_as() {
+        return program();
+    }
     match run(Cli::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -56,6 +61,7 @@ fn run(cli: Cli) -> Result<bool, Box<dyn Error + Send + Sync>> {
     match cli.part {
         Some(Part::Golden(arguments)) => record::run(&arguments, &programs),
         Some(Part::Kernel(arguments)) => kernel::run(&arguments, &programs),
+        Some(Part::Matrix(arguments)) => matrix::run(&arguments, &programs),
         Some(Part::Time(arguments)) => time::run(&arguments, &programs),
         None => all(cli.quick, cli.write),
     }
@@ -69,6 +75,7 @@ fn all(quick: bool, write: bool) -> Result<bool, Box<dyn Error + Send + Sync>> {
     for (part, measures, has_a_page) in [
         ("golden", false, false),
         ("kernel", false, true),
+        ("matrix", false, false),
         ("time", true, true),
     ] {
         eprintln!("== {part}");

@@ -1,0 +1,36 @@
+//! What a forwarder says of its connections, to a listener of ours.
+
+use futures_util::StreamExt;
+use http::Extensions;
+use nsm_api::connection::{Connection, MonitorScopeSelector};
+use nsm_chain::monitor::Watch;
+use nsm_grpc::{Connect, Transport};
+use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// All connections that it knows, by its first event.
+pub(super) fn connections(url: &str) -> Vec<Connection> {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let transport = Transport::new(url.parse().unwrap(), PATIENCE);
+        let hears = Connect::to(transport);
+        let mut events = hears.watch(&Extensions::new(), MonitorScopeSelector::default());
+        let first = timeout(PATIENCE, events.next()).await;
+        let event = first.unwrap().unwrap().unwrap();
+        event.connections.into_values().collect()
+    })
+}
+
+/// The names and ids of all hops of the only connection that it knows.
+pub(super) fn hops(url: &str) -> Vec<(String, String)> {
+    let connections = connections(url);
+    assert_eq!(connections.len(), 1, "{connections:?}");
+    let segments = connections[0].path.iter().flat_map(|it| &it.path_segments);
+    segments
+        .map(|it| (it.name.clone(), it.id.clone()))
+        .collect()
+}
