@@ -17,8 +17,14 @@ use nsm_netlink::{Kernel, Link, Namespace, Op, Route, Rule, Selector, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
-/// How often it is read and planned anew when somebody else was faster or answers were lost.
+/// How often it is tried when answers are lost.
 const ATTEMPTS: u32 = 4;
+
+/// How often it is planned anew when somebody else was faster.
+///
+/// Two processes of one owner that start at once, each with ten connections in one pod, lose up to
+/// four in a row.
+const CONTESTS: u32 = 8;
 
 /// What a reconcile works with.
 #[derive(Debug)]
@@ -95,7 +101,8 @@ impl<N: Namespace> Reconciler<'_, N> {
         figures: &mut Figures,
     ) -> Result<(), Error> {
         let mut last = None;
-        for _ in 0..ATTEMPTS {
+        let mut lost = 0;
+        for _ in 0..CONTESTS {
             match self.attempt(space, change, turn, figures) {
                 Ok(()) => return Ok(()),
                 Err(Halt::Error(error)) => return Err(error),
@@ -107,6 +114,10 @@ impl<N: Namespace> Reconciler<'_, N> {
                 }
                 Err(Halt::Again(reason)) => last = reason,
             }
+            lost += u32::from(last.is_some());
+            if lost == ATTEMPTS {
+                break;
+            }
             self.time.check()?;
         }
         let netns = self.netns.id();
@@ -114,7 +125,7 @@ impl<N: Namespace> Reconciler<'_, N> {
             Some(source) => Error::Kernel { netns, source },
             None => Error::Contended {
                 netns,
-                attempts: ATTEMPTS,
+                attempts: CONTESTS,
             },
         })
     }

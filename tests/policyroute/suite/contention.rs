@@ -14,6 +14,7 @@ cases![
     a_repair_that_another_process_was_faster_with_is_not_taken_back,
     a_table_that_another_process_takes_up_is_not_emptied_by_a_request_that_fails,
     a_rule_of_somebody_on_the_table_that_was_free_is_left_alone,
+    whoever_is_slower_many_times_gets_his_tables,
     whoever_is_always_slower_gives_up_and_leaves_nothing,
     a_rule_that_another_process_of_ours_adds_meanwhile_is_not_doubled,
     two_processes_of_ours_that_pick_one_table_end_on_two,
@@ -136,16 +137,34 @@ async fn a_rule_of_somebody_on_the_table_that_was_free_is_left_alone<M: Machine>
     assert!(pod.snapshot().rules.contains(&theirs));
 }
 
-async fn whoever_is_always_slower_gives_up_and_leaves_nothing<M: Machine>(pod: Pod<M>) {
+/// Two processes of one owner that start at once pick the same tables again and again.
+async fn whoever_is_slower_many_times_gets_his_tables<M: Machine>(pod: Pod<M>) {
     pod.add_link("eth0");
     pod.add_link("nsm-0");
+    taken_each_time(&pod, 7);
+    let process = Process::start(&pod);
+
+    process.call(request(&two(), &pod)).await.unwrap();
+
+    assert_eq!(pod.our_rules().len(), 2);
+    assert_eq!(pod.our_routes().len(), 2);
+}
+
+/// Somebody takes the first table that an attempt has picked, so many times.
+fn taken_each_time<M: Machine>(pod: &Pod<M>, times: u32) {
     // The policies are two, so each attempt brings two routes.
-    for attempt in 0..4 {
+    for attempt in 0..times {
         let (world, table) = (pod.clone(), 20000 + attempt);
         let take = move || world.add_route(&world.foreign_default(table, "eth0", ""));
         pod.faults
             .meanwhile(OpKind::AddRoute, 1 + 2 * attempt as usize, take);
     }
+}
+
+async fn whoever_is_always_slower_gives_up_and_leaves_nothing<M: Machine>(pod: Pod<M>) {
+    pod.add_link("eth0");
+    pod.add_link("nsm-0");
+    taken_each_time(&pod, 8);
     let process = Process::start(&pod);
 
     let answer = process.call(request(&two(), &pod)).await;
