@@ -125,18 +125,18 @@ fn parallel(stage: &mut Stage) -> Result<(), Error> {
 /// Two processes of one kind, with connections of their own in one pod.
 fn two_forwarders(stage: &mut Stage) -> Result<(), Error> {
     let pod = Pod::new()?;
-    let all: Vec<Connection> = (1..=8)
+    let all: Vec<Connection> = (1..=20)
         .map(|number| Connection::new(&pod, number).with_two())
         .collect();
     for connection in &all {
         pod.join(connection)?;
     }
-    let (ours, theirs) = all.split_at(4);
+    let (ours, theirs) = all.split_at(10);
     stage.request_beside(ours, theirs)?;
     for connection in &all {
         stage.ways(&pod, connection)?;
     }
-    stage.rules(&pod, 16)?;
+    stage.rules(&pod, 40)?;
     stage.count("rules without a mark", pod.installed()?.unmarked(), 0);
     Ok(())
 }
