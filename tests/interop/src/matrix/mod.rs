@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     list: bool,
 
-    /// How many run at once
-    #[arg(long, value_name = "N", default_value = "8")]
+    /// How many run at once: with more of them, answers come late
+    #[arg(long, value_name = "N", default_value = "4")]
     jobs: usize,
 }
 
