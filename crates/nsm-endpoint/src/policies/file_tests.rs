@@ -301,7 +301,7 @@ fn a_policy_with_labels_is_for_connections_that_have_all_of_them() {
         policies.concat()
     };
     fn host(policy: &PolicyRoute) -> String {
-        policy.from.trim_start_matches("10.1.0.").to_owned()
+        policy.from.replace("10.1.0.", "").replace("/32", "")
     }
 
     assert_eq!(list.len(), 6);

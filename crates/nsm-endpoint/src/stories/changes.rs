@@ -64,15 +64,17 @@ async fn each_connection_gets_the_policies_for_its_labels() {
     let by = forwarder(&endpoint, works());
 
     for (labels, expected) in [
-        (&[][..], &["10.1.0.1"][..]),
-        (&[("app", "a"), ("zone", "1")], &["10.1.0.1", "10.1.0.2"]),
-        (&[("app", "b")], &["10.1.0.1", "10.1.0.3"]),
+        (&[][..], &["10.1.0.1/32"][..]),
+        (
+            &[("app", "a"), ("zone", "1")],
+            &["10.1.0.1/32", "10.1.0.2/32"],
+        ),
+        (&[("app", "b")], &["10.1.0.1/32", "10.1.0.3/32"]),
     ] {
         let mut client = labelled("x", labels);
         client.request(&by).await.unwrap();
         assert_eq!(hosts(&client), expected);
-        let addresses: Vec<_> = expected.iter().map(|it| format!("{it}/32")).collect();
-        assert_eq!(client.src()[2..], addresses);
+        assert_eq!(client.src()[2..], *expected);
         client.close(&by).await.unwrap();
     }
 }
@@ -99,7 +101,7 @@ async fn only_connections_whose_policies_change_are_asked_to_refresh() {
         .set(list(&LIST.replace("10.1.0.2", "10.1.0.4")));
     assert_eq!((told, asked(&mut heard).as_str()), (1, "a"));
     a.request(&by).await.unwrap();
-    assert_eq!(hosts(&a), ["10.1.0.1", "10.1.0.4"]);
+    assert_eq!(hosts(&a), ["10.1.0.1/32", "10.1.0.4/32"]);
 
     // The same again, and what is the same for everybody.
     endpoint
@@ -177,8 +179,8 @@ async fn a_request_that_is_under_way_when_the_list_changes_is_followed_by_anothe
 
     // The first request of a connection, and a refresh.
     for (text, before, after) in [
-        ("[ { from: 10.1.0.1 } ]", &[][..], &["10.1.0.1"][..]),
-        ("[ { from: 10.1.0.2 } ]", &["10.1.0.1"], &["10.1.0.2"]),
+        ("[ { from: 10.1.0.1 } ]", &[][..], &["10.1.0.1/32"][..]),
+        ("[ { from: 10.1.0.2 } ]", &["10.1.0.1/32"], &["10.1.0.2/32"]),
     ] {
         let change = async {
             sleep(SECOND / 2).await;

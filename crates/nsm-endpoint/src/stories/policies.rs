@@ -40,7 +40,7 @@ async fn policies_that_changed_while_the_endpoint_was_down_change_at_the_return(
         .iter()
         .map(|policy| policy.from.as_str())
         .collect();
-    assert_eq!(from, ["10.1.0.2", "10.1.0.3"]);
+    assert_eq!(from, ["10.1.0.2/32", "10.1.0.3/32"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,7 +138,7 @@ impl Following {
         let everybody = Labels::new();
         let hosts: Vec<_> = list
             .policies_for(&everybody)
-            .map(|policy| policy.from.trim_start_matches("10.1.0.").to_owned())
+            .map(|policy| policy.from.replace("10.1.0.", "").replace("/32", ""))
             .collect();
         hosts.concat()
     }
