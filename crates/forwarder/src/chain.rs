@@ -58,7 +58,7 @@ impl Forwarder {
                 PolicyRouteLayer::new(pods, config.policies()),
             )
         });
-        let kernel = nsm_kernel::Config::new(config.route_protocol);
+        let kernel = nsm_kernel::Config::new(config.interface_protocol());
         let kernel = KernelLayer::new(kernel).map_err(Error::Kernel)?;
         let transports = Transports::new(config.dial_timeout.get());
         let endpoints = config.endpoints.clone().into_inner();

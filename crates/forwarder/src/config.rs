@@ -112,7 +112,7 @@ pub struct Config {
         long,
         env = "NSM_ROUTE_PROTOCOL",
         value_name = "1-255",
-        default_value = "78"
+        default_value_t = PROTOCOL
     )]
     pub route_protocol: NonZeroU8,
 
@@ -166,7 +166,23 @@ pub struct Config {
     pub observability: Observability,
 }
 
+/// By convention that of a forwarder.
+const PROTOCOL: NonZeroU8 = NonZeroU8::new(78).unwrap();
+
+/// Numbers up to this one are everybody's (`RTPROT_STATIC` in rtnetlink.h): those of the kernel's own
+/// routes and addresses, and of what an administrator adds.
+const EVERYBODYS: u8 = 4;
+
 impl Config {
+    /// The number that marks interfaces and what is on them. Policies have tables of their own, and
+    /// may share a number with others; the main table and the addresses are everybody's.
+    pub fn interface_protocol(&self) -> NonZeroU8 {
+        match self.route_protocol.get() {
+            ..=EVERYBODYS => PROTOCOL,
+            _ => self.route_protocol,
+        }
+    }
+
     /// The settings of the policies' middleware.
     pub fn policies(&self) -> nsm_policyroute::Config {
         let owner = Owner {

@@ -175,7 +175,25 @@ fn the_lookups_of_policy_based_routing_lead_where_the_mesh_says() {
 }
 
 fn under_the_mark_of_go_the_lookups_are_the_same_to_the_letter() {
-    let example = Example::start_with(&[ANYBODYS], "");
+    let mut example = Example::start_with(&[ANYBODYS], "");
+
+    // And what others have on the interface, under the same mark, is not taken for ours.
+    let pod = &example.mesh.pods[0];
+    ip(pod, "route add 192.0.2.0/24 dev nsm-1");
+    let of_others = |pod: &Netns| {
+        let address = ip(pod, "-6 -o address show dev nsm-1 scope link");
+        assert!(address.contains("fe80::"), "{address}");
+        [address, ip(pod, "route show 192.0.2.0/24")]
+    };
+    let before = of_others(pod);
+    assert!(before[1].contains("dev nsm-1"), "{before:?}");
+    example.forwarder.take().unwrap().kill();
+    let forwarder = Example::forwarder(&example.mesh, &[ANYBODYS]);
+    forwarder.until_logged("connection established", 1);
+    example.forwarder = Some(forwarder);
+    assert_eq!(of_others(&example.mesh.pods[0]), before);
+    assert_eq!(example.answers(), LOOKUPS.map(|it| it.1));
+
     example.ends();
 }
 
