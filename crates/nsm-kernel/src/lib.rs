@@ -56,8 +56,8 @@
 //!    The kernel makes no interface with an alias: until it has one it is in a group of its own, so
 //!    that what a killed process leaves is nobody's riddle.
 //! 2. *Adopt, never recreate.* An unchanged refresh, and the first request after a restart, only
-//!    read. What somebody changed meanwhile is repaired. A pair that is not right in full (another
-//!    name, another namespace, half of it gone) is made anew.
+//!    read. What somebody changed meanwhile is repaired. A pair that is not right in full (not the
+//!    name that is asked for, another namespace, half of it gone) is made anew.
 //! 3. *The pod's routes stay.* A route of ours stands beside one of others and before it: in IPv4
 //!    in front of it at the same metric, in IPv6 at a lower one. So nothing has to be restored,
 //!    whoever dies in between: when ours goes, and be it with its interface, theirs is used again.
@@ -79,9 +79,13 @@
 //! The client's end has the name that the client asks for, and no other. When another connection of
 //! ours in that pod has it, whoever asks for it *anew* gets it: so two that swap their names come out
 //! right, and a client that returns under another id takes its own interface over. Whoever lost a
-//! name is told so at its next refresh. The endpoint's end has the name that the endpoint asks for,
-//! or one made of the mark when nobody asks, or when an earlier client has that name. That one is
-//! [proposed](EndpointSlot::proposed) to the endpoint.
+//! name is told so at its next refresh.
+//!
+//! The endpoint's end has the name that the endpoint asks for, or one made of the mark when nobody
+//! asks, or when an earlier client has that name. The first that the mark makes is
+//! [proposed](EndpointSlot::proposed) to the endpoint, and is no wish when it comes back. An end that
+//! stands keeps the name that it has when nobody asks for one: a former process may have given
+//! another, and what the endpoint answers is then the name proposed, not that of the end.
 //!
 //! # Limits
 //!

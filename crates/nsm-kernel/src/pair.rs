@@ -142,8 +142,11 @@ fn other_end<'a>(interface: &Interface, wanted: &Wanted, seen: &Seen<'a>) -> Opt
 }
 
 fn fits(interface: &Interface, end: &End) -> bool {
+    // Where nobody asks for a name the endpoint's end keeps the one it has, whoever gave it: the
+    // mark and the other end say that it is ours. The client goes by the name of its own end.
+    let any_name = end.side == Side::Endpoint && !end.asked;
     interface.kind.as_deref() == Some(VETH)
-        && end.names.contains(&interface.name)
+        && (any_name || end.names.contains(&interface.name))
         && end.mac.is_none_or(|mac| interface.mac == Some(mac))
 }
 

@@ -109,6 +109,33 @@ fn a_pair_that_is_right_stands() {
 }
 
 #[test]
+fn an_end_of_the_endpoints_that_nobody_names_keeps_the_name_that_it_has() {
+    let want = wanted(None);
+    let (here, mut there) = pair(&want);
+    there.name = "of-another-time".to_owned();
+
+    let step = decide(&want, from_ref(&here), from_ref(&there));
+
+    let (client, endpoint) = (Box::new(here), Box::new(there));
+    assert_eq!(step, Ok(Step::Stands { client, endpoint }));
+}
+
+#[test]
+fn a_clients_end_that_nobody_names_has_the_name_that_the_client_is_told() {
+    let connection = Connection {
+        mechanism: Some(Mechanism::kernel()),
+        ..Connection::default()
+    };
+    let want = Wanted::parse(&connection, mark("nsc-0"), None).unwrap();
+    let (mut here, there) = pair(&want);
+    here.name = "of-another-time".to_owned();
+
+    let step = decide(&want, &[here], &[there]);
+
+    assert_eq!(step, Ok(Step::Remove(Side::Client, 3)));
+}
+
+#[test]
 fn a_pair_of_a_process_that_was_killed_before_it_marked_it_is_taken_over_and_marked() {
     let want = wanted(None);
     let (mut here, mut there) = pair(&want);
@@ -129,7 +156,7 @@ fn a_pair_of_a_process_that_was_killed_before_it_marked_it_is_taken_over_and_mar
 
 #[test]
 fn a_pair_that_is_wrong_in_anything_goes_first() {
-    let want = wanted(None);
+    let want = wanted(Some("client-1"));
     let (here, there) = pair(&want);
     let mut renamed = here.clone();
     renamed.name = "nsm-0".to_owned();

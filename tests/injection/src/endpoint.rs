@@ -19,6 +19,8 @@ pub struct Answer {
     pub place: Option<Place>,
     /// The name that it asks for.
     pub interface: Option<String>,
+    /// Whether it takes the name that is proposed, and makes another one up each time that none is.
+    pub invents: bool,
     /// The payload.
     pub payload: Option<String>,
     /// Whether the context is the one that came from above, in place of that here.
@@ -33,7 +35,15 @@ pub struct FarEnd(Arc<Mutex<State>>);
 struct State {
     answers: HashMap<String, Answer>,
     closes: usize,
+    invented: usize,
     is_down: bool,
+}
+
+impl State {
+    fn name(&mut self, proposed: Option<&str>) -> String {
+        self.invented += 1;
+        proposed.map_or_else(|| format!("nse-{}", self.invented), str::to_owned)
+    }
 }
 
 impl FarEnd {
@@ -93,9 +103,13 @@ impl FarEnd {
             connection.payload = payload;
         }
         if let (Some(slot), Some(place)) = (slot, answer.place) {
+            let interface = match answer.invents {
+                true => Some(state.name(slot.proposed())),
+                false => answer.interface,
+            };
             slot.fill(Endpoint {
                 netns: Arc::clone(place.netns()),
-                interface: answer.interface,
+                interface,
             });
         }
         Ok(connection)

@@ -6,6 +6,8 @@ use injection_suite::{Client, Forwarder, Place};
 crate::cases![
     a_forwarder_that_returns_adopts_what_stands_without_an_event,
     a_forwarder_that_returns_under_another_name_adopts_what_stands,
+    a_forwarder_that_returns_adopts_the_end_of_an_endpoint_that_invents_names,
+    a_forwarder_that_returns_adopts_an_end_that_was_named_in_another_way,
     a_forwarder_that_returns_finishes_what_changed_meanwhile,
     a_client_that_comes_to_a_new_forwarder_with_another_wish_has_nothing_of_the_old_one,
     a_close_of_one_and_a_return_of_another_are_told_apart_by_a_new_forwarder,
@@ -48,6 +50,46 @@ async fn a_forwarder_that_returns_under_another_name_adopts_what_stands() {
 
     client.close(&successor).await.unwrap();
     assert!(world.pod.names().is_empty());
+}
+
+async fn a_forwarder_that_returns_adopts_the_end_of_an_endpoint_that_invents_names() {
+    let mut world = World::new();
+    let mut client = world.client("nsc-0", "nsm-1", 1);
+    world
+        .far_end
+        .change("nsc-0", |answer| answer.invents = true);
+    client.request(&world.forwarder).await.unwrap();
+
+    for _ in 0..3 {
+        world.restart();
+        let quiet = world.quiet();
+        client.request(&world.forwarder).await.unwrap();
+        quiet.was_kept(&world);
+    }
+}
+
+async fn a_forwarder_that_returns_adopts_an_end_that_was_named_in_another_way() {
+    let mut world = World::new();
+    let mut client = world.client("nsc-0", "nsm-1", 1);
+    // As with a forwarder that proposed nothing.
+    world.far_end.change("nsc-0", |answer| {
+        answer.interface = Some("nse-of-before".to_owned());
+    });
+    client.request(&world.forwarder).await.unwrap();
+    assert_eq!(world.endpoint.names(), ["nse-of-before"]);
+
+    world
+        .far_end
+        .change("nsc-0", |answer| answer.invents = true);
+    for _ in 0..3 {
+        world.restart();
+        let quiet = world.quiet();
+        client.request(&world.forwarder).await.unwrap();
+        quiet.was_kept(&world);
+    }
+
+    client.close(&world.forwarder).await.unwrap();
+    assert!(world.pod.names().is_empty() && world.endpoint.names().is_empty());
 }
 
 async fn a_forwarder_that_returns_finishes_what_changed_meanwhile() {
