@@ -4,12 +4,15 @@ use crate::Mesh;
 use crate::mesh::flags;
 use clap::Parser;
 use nsm_api::connection::Connection;
+use nsm_api::mechanism::INTERFACE_NAME;
+use nsm_api::networkservice::NetworkServiceRequest;
 use nsm_chain::{
     BoxFuture, BoxNetworkService, Call, Error, ErrorKind, Monitor, Operation, take_ready,
 };
 use nsm_endpoint::{Policies, PolicyList};
 use nsm_grpc::{Listener, Server};
 use nsm_netlink::Netns;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
@@ -37,6 +40,7 @@ pub struct Gate(Arc<Shared>);
 struct Shared {
     requests: watch::Sender<Way>,
     closes: watch::Sender<Way>,
+    invents: AtomicBool,
     seen: Mutex<Seen>,
 }
 
@@ -60,6 +64,12 @@ impl Gate {
     /// The same of closes.
     pub fn closes(&self, way: Way) {
         self.0.closes.send_replace(way);
+    }
+
+    /// From now on the endpoint makes up another name each time that it is asked for an interface
+    /// without one, as the mesh's Go endpoints do.
+    pub fn invent_names(&self) {
+        self.0.invents.store(true, Relaxed);
     }
 
     /// What has come by.
@@ -108,7 +118,7 @@ impl<S: nsm_chain::NetworkService> Service<Call> for Gated<S> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, call: Call) -> BoxFuture {
+    fn call(&mut self, mut call: Call) -> BoxFuture {
         let (gate, mut inner) = (self.gate.clone(), take_ready(&mut self.inner));
         Box::pin(async move {
             let is_close = matches!(call.operation, Operation::Close(_));
@@ -122,12 +132,28 @@ impl<S: nsm_chain::NetworkService> Service<Call> for Gated<S> {
                 gate.lock().refused += usize::from(is_close);
                 return Err(Error::new(kind, "gate", "the case wants it so"));
             }
+            if let (Operation::Request(request), true) =
+                (&mut call.operation, gate.0.invents.load(Relaxed))
+            {
+                make_up_names(request);
+            }
             let answer = inner.call(call).await?;
             gate.note(is_close, &answer);
             // The gate outlives its calls.
             way.wait_for(|way| *way != Way::Held).await.ok();
             Ok(answer)
         })
+    }
+}
+
+/// Names each interface that is asked for without a name.
+fn make_up_names(request: &mut NetworkServiceRequest) {
+    let chosen = request.connection.as_mut();
+    let chosen = chosen.and_then(|connection| connection.mechanism.as_mut());
+    let asked = chosen.into_iter().chain(&mut request.mechanism_preferences);
+    for mechanism in asked {
+        let name = mechanism.parameters.entry(INTERFACE_NAME.to_owned());
+        name.or_insert_with(|| format!("nse-{:08x}", fastrand::u32(..)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Restarts of everybody, again and again: nothing gathers.
 
-use e2e::{Mesh, Process};
+use e2e::{GatedEndpoint, Mesh, Process};
 use fastrand::Rng;
 use libtest_mimic::Trial;
 use nsm_netlink::{Kernel, Namespace};
@@ -10,6 +10,7 @@ pub fn all() -> Vec<Trial> {
     trials![
         twenty_restarts_of_everybody_in_any_order_leave_as_much_as_there_are_connections,
         forwarders_that_are_killed_before_they_serve_leave_the_very_interface_to_the_last,
+        a_forwarder_that_is_killed_keeps_the_interface_of_an_endpoint_that_makes_up_names,
         a_client_that_names_no_interface_finds_its_own_again_after_a_kill,
     ]
 }
@@ -75,6 +76,34 @@ fn forwarders_that_are_killed_before_they_serve_leave_the_very_interface_to_the_
     forwarder.until_logged("connection established", 1);
 
     assert_eq!((index(), mesh.in_pod(0), mesh.in_network(0)), before);
+    mesh.until_served(0);
+    assert_eq!(nsc.stop(), Some(0));
+    mesh.is_clean();
+}
+
+fn a_forwarder_that_is_killed_keeps_the_interface_of_an_endpoint_that_makes_up_names() {
+    let mesh = Mesh::new(1, 1);
+    let nse = GatedEndpoint::start(&mesh, 0, &[]);
+    nse.gate.invent_names();
+    let mut forwarder = mesh.forwarder(&[]);
+    let nsc = mesh.client(0, &[]);
+    nsc.until_it_stands(1);
+    let links = || {
+        [&mesh.pods[0], &mesh.networks[0]].map(|namespace| {
+            let links = namespace.open().unwrap().links().unwrap();
+            let links = links.into_iter().map(|link| (link.index, link.name));
+            links.collect::<Vec<_>>()
+        })
+    };
+    let before = links();
+
+    for _ in 0..3 {
+        forwarder.kill();
+        forwarder = mesh.forwarder(&[]);
+        forwarder.until_logged("connection established", 1);
+
+        assert_eq!(links(), before);
+    }
     mesh.until_served(0);
     assert_eq!(nsc.stop(), Some(0));
     mesh.is_clean();
