@@ -35,6 +35,11 @@ mod tests {
         for name in names {
             assert_eq!(InterfaceName::check(&name), Ok(()));
         }
-        assert_eq!(interface_name("1"), interface_name("1"));
+    }
+
+    #[test]
+    fn names_never_change_between_releases() {
+        assert_eq!(interface_name("1"), "nse-o4uphu79cto");
+        assert_eq!(interface_name("7d4f-client"), "nse-pepf3si48tj");
     }
 }
