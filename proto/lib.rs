@@ -3,7 +3,7 @@
 //! Each protobuf package is a module of the same name, generated from the definitions in this
 //! folder. They are wire compatible with the mesh's Go components: packages, numbers, types and
 //! so the gRPC paths are equal. The views are methods on the messages, plus [`ConnectionId`],
-//! [`InterfaceName`] and [`mechanism`], and they hold for any message that a peer may send: every
+//! [`InterfaceName`], [`parse_net`] and [`mechanism`], and they hold for any message that a peer may send: every
 //! part can be absent.
 //!
 //! Maps are sorted, so equal messages have equal bytes. A field that a newer peer knows and this
@@ -44,6 +44,7 @@ mod connection_id;
 mod context;
 mod interface_name;
 pub mod mechanism;
+mod net;
 mod path;
 
 #[cfg(test)]
@@ -53,6 +54,7 @@ mod wire_tests;
 
 pub use connection_id::{ConnectionId, EmptyConnectionId};
 pub use interface_name::{InterfaceName, InterfaceNameError};
+pub use net::parse_net;
 
 // The packages are siblings: what is generated finds another package at `super::super`.
 

@@ -269,9 +269,7 @@ pub fn entry(list: &'static str, index: usize, value: &str, reason: &'static str
 
 /// A prefix, or an address that stands for itself.
 pub fn parse_net(text: &str) -> Option<IpNet> {
-    let alone = |_| text.parse::<IpAddr>().map(IpNet::from);
-    let net = text.parse().or_else(alone).ok()?;
-    match net {
+    match nsm_api::parse_net(text)? {
         // The kernel would take it for IPv4 at some places and for IPv6 at others.
         IpNet::V6(v6) if v6.addr().to_ipv4_mapped().is_some() => None,
         net => Some(net),

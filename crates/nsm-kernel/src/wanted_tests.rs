@@ -125,6 +125,7 @@ fn addresses_that_no_interface_can_have_are_named() {
         "172.16.1.2 ",
         "::ffff:172.16.1.2/128",
         "172.16.1.2/0",
+        "172.016.1.2/32",
     ] {
         let error = parsed(&connection(|ip| {
             ip.src_ip_addrs = texts(&["172.16.1.2/32", wrong]);

@@ -3,6 +3,7 @@
 use crate::policy::Reason;
 use crate::protocol_names;
 use ipnet::IpNet;
+use nsm_api::parse_net;
 use nsm_netlink::{PortRange, PortRangeError};
 use std::net::IpAddr;
 
@@ -20,21 +21,9 @@ pub fn optional<T>(
 
 /// An address or a prefix, with its host bits.
 pub fn prefix(text: &str) -> Result<IpNet, Reason> {
-    let wrong = || Reason::NotAPrefix(text.to_owned());
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(length)),
-        None => (text, None),
-    };
-    // The standard library's way: that of `ipnet` reads 010 as ten, which is eight to others.
-    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let net = parse_net(text).ok_or_else(|| Reason::NotAPrefix(text.to_owned()))?;
+    let address = net.addr();
     not_mapped(address)?;
-    let net = match length {
-        None => IpNet::from(address),
-        Some(length) => decimal(length)
-            .and_then(|length| u8::try_from(length).ok())
-            .and_then(|length| IpNet::new(address, length).ok())
-            .ok_or_else(wrong)?,
-    };
     if address.is_unspecified() && net.prefix_len() == net.max_prefix_len() {
         return Err(Reason::Nobody(address));
     }

@@ -287,7 +287,13 @@ fn one_prefix_with_two_next_hops_is_refused_within_a_policy_and_across() {
 
 #[test]
 fn digits_that_others_read_as_octal_are_refused_wherever_they_stand() {
-    for from in ["010.1.0.1", "010.1.0.1/32", "10.1.0.01/32", "10.1.00.0/16"] {
+    for from in [
+        "010.1.0.1",
+        "010.1.0.1/32",
+        "10.1.0.01/32",
+        "10.1.00.0/16",
+        "10.1.0.1/032",
+    ] {
         let text = refusal(policy(from, "", "", &[]));
         assert!(text.contains("from"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! What makes no sense is refused before anything is touched.
 
-use crate::world::World;
+use crate::world::{World, policy};
 use injection_suite::Answer;
 use nsm_api::connectioncontext::{ConnectionContext, IpNeighbor, Route};
 use nsm_chain::ErrorKind;
@@ -14,9 +14,14 @@ crate::cases![
 
 type Spoil = fn(&mut ConnectionContext);
 
-const SPOILED: [Spoil; 6] = [
+const SPOILED: [Spoil; 7] = [
     |context| context.mtu = 67,
     |context| ip(context).src_ip_addrs.push("172.16.1.2/40".to_owned()),
+    // A source that policies would not see either.
+    |context| {
+        ip(context).src_ip_addrs.push("010.1.0.1/32".to_owned());
+        ip(context).policies = vec![policy("")];
+    },
     |context| ip(context).dst_ip_addrs.push("224.0.0.5/32".to_owned()),
     |context| {
         ip(context).src_routes.push(Route {

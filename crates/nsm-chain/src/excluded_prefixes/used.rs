@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use nsm_api::ConnectionId;
 use nsm_api::connection::Connection;
 use nsm_api::connectioncontext::IpContext;
+use nsm_api::{ConnectionId, parse_net};
 
 /// What each connection uses.
 #[derive(Debug, Default)]
@@ -52,13 +52,17 @@ impl Used {
             return;
         };
         let routes = ip.src_routes.iter().chain(&ip.dst_routes);
-        let routes = routes.filter_map(|route| net(&route.prefix));
+        let routes = routes.filter_map(|route| parse_net(&route.prefix));
         let mut prefixes: BTreeSet<IpNet> = addresses(ip)
             .map(IpNet::from)
             .chain(routes.filter(is_host))
             .collect();
         if group.is_none() {
-            prefixes.extend(ip.excluded_prefixes.iter().filter_map(|text| net(text)));
+            prefixes.extend(
+                ip.excluded_prefixes
+                    .iter()
+                    .filter_map(|text| parse_net(text)),
+            );
         }
         self.0.insert(id, ByOne { group, prefixes });
     }
@@ -115,14 +119,8 @@ fn addresses(ip: &IpContext) -> impl Iterator<Item = IpAddr> {
 }
 
 fn address(text: &str) -> Option<IpAddr> {
-    net(text).map(|net| net.addr())
-}
-
-/// A prefix, or an address alone. What is neither is refused by whoever has to do with it.
-fn net(text: &str) -> Option<IpNet> {
-    text.parse()
-        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-        .ok()
+    // What is none is refused by whoever has to do with it.
+    parse_net(text).map(|net| net.addr())
 }
 
 fn is_host(net: &IpNet) -> bool {

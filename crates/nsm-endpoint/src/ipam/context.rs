@@ -4,12 +4,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use nsm_api::connectioncontext::{IpContext, Route};
+use nsm_api::parse_net;
 use thiserror::Error;
 
 use super::pool::{Asked, Pair};
 use super::prefixes::CidrGroups;
 use super::{IpamPolicy, ranges::Ranges};
-use crate::host::{host_route, net};
+use crate::host::host_route;
 
 /// A prefix to be excluded that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -20,7 +21,7 @@ pub(super) struct NotAPrefix(String);
 pub(super) fn asked(ip: &IpContext) -> Result<Asked, NotAPrefix> {
     let mut excluded = Ranges::default();
     for text in &ip.excluded_prefixes {
-        let prefix = net(text).ok_or_else(|| NotAPrefix(text.clone()))?;
+        let prefix = parse_net(text).ok_or_else(|| NotAPrefix(text.clone()))?;
         excluded.insert_net(&prefix.trunc());
     }
     // An assigned address has a route towards it. One that a policy brought has none.
@@ -29,7 +30,7 @@ pub(super) fn asked(ip: &IpContext) -> Result<Asked, NotAPrefix> {
     let by_policy: Vec<IpAddr> = ip
         .policies
         .iter()
-        .filter_map(|policy| net(&policy.from))
+        .filter_map(|policy| parse_net(&policy.from))
         .map(|net| net.addr())
         .collect();
     let own = other
@@ -58,7 +59,7 @@ pub(super) fn assign(ip: &mut IpContext, pairs: &[Pair], ours: &CidrGroups, poli
     judge.routes(&mut ip.src_routes, &dst);
     judge.routes(&mut ip.dst_routes, &src);
     if policy == IpamPolicy::Strict {
-        let is_ours = |text: &str| net(text).is_some_and(|net| ours.contains(net.addr()));
+        let is_ours = |text: &str| parse_net(text).is_some_and(|net| ours.contains(net.addr()));
         ip.ip_neighbors.retain(|neighbour| is_ours(&neighbour.ip));
     }
 }
@@ -72,7 +73,7 @@ impl Judge<'_> {
     fn addresses(&self, list: &mut Vec<String>, given: &[IpAddr]) {
         let given: Vec<String> = given.iter().copied().map(host_route).collect();
         let mut seen = Vec::new();
-        list.retain(|text| match net(text) {
+        list.retain(|text| match parse_net(text) {
             Some(net) if self.ours.contains(net.addr()) => {
                 let first = given.contains(text) && !seen.contains(text);
                 seen.push(text.clone());
@@ -89,7 +90,7 @@ impl Judge<'_> {
 
     fn routes(&self, list: &mut Vec<Route>, given: &[IpAddr]) {
         let mut seen = Vec::new();
-        list.retain(|route| match net(&route.prefix) {
+        list.retain(|route| match parse_net(&route.prefix) {
             Some(net) if is_host(&net) && self.ours.contains(net.addr()) => {
                 let first = given.contains(&net.addr()) && !seen.contains(&net);
                 seen.push(net);
@@ -111,7 +112,7 @@ impl Judge<'_> {
 
 fn addresses(list: &[String]) -> impl Iterator<Item = IpAddr> {
     list.iter()
-        .filter_map(|text| net(text))
+        .filter_map(|text| parse_net(text))
         .map(|net| net.addr())
 }
 
@@ -119,7 +120,7 @@ fn addresses(list: &[String]) -> impl Iterator<Item = IpAddr> {
 pub(crate) fn has_route(routes: &[Route], address: IpAddr) -> bool {
     routes
         .iter()
-        .any(|route| net(&route.prefix) == Some(IpNet::from(address)))
+        .any(|route| parse_net(&route.prefix) == Some(IpNet::from(address)))
 }
 
 fn is_host(net: &IpNet) -> bool {
@@ -244,6 +245,7 @@ mod tests {
         assert!(!excluded.contains("10.0.0.8".parse().unwrap()));
         assert!(excluded.contains("fd00::1".parse().unwrap()));
 
+        assert!(asked(&excluding(&["010.0.0.0/24"])).is_err());
         let refusal = asked(&excluding(&["10.0.0.0/24", "ten"])).unwrap_err();
         assert_eq!(
             refusal.to_string(),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
+use nsm_api::parse_net;
 use thiserror::Error;
 
 /// The prefixes of an endpoint, in groups.
@@ -106,9 +107,10 @@ fn prefix(text: &str) -> Result<IpNet, CidrGroupsError> {
     if text.is_empty() || text.contains(['[', ']']) {
         return Err(CidrGroupsError::Brackets(text.to_owned()));
     }
-    let net = text
-        .parse::<IpNet>()
-        .map_err(|_| CidrGroupsError::NotAPrefix(text.to_owned()))?
+    let net = Some(text)
+        .filter(|text| text.contains('/'))
+        .and_then(parse_net)
+        .ok_or_else(|| CidrGroupsError::NotAPrefix(text.to_owned()))?
         .trunc();
     let network = net.network();
     let mapped = matches!(network, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
@@ -194,6 +196,8 @@ mod tests {
             "::1/129",
             "a/8",
             "10.0.0.0/-1",
+            "010.0.0.0/8",
+            "10.0.0.0/08",
         ] {
             assert!(
                 refusal(text).contains("is not a prefix such as"),

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use nsm_api::connectioncontext::{IpContext, PolicyRoute};
+use nsm_api::parse_net;
 
-use crate::host::{host_route, net};
+use crate::host::host_route;
 use crate::ipam::has_route;
 
 /// What is known of a connection's source addresses.
@@ -64,13 +65,13 @@ fn hosts(policies: &[PolicyRoute]) -> impl Iterator<Item = IpAddr> {
 /// behind it (`172.16.2.201/24`, as the mesh's examples write it). A network names none, and no
 /// interface gets an address that spans one: its route would take the traffic to all of it.
 fn host(from: &str) -> Option<IpAddr> {
-    let net = net(from)?;
+    let net = parse_net(from)?;
     let is_host = net.prefix_len() == net.max_prefix_len() || net.addr() != net.network();
     (is_host && !net.addr().is_unspecified()).then(|| net.addr())
 }
 
 fn address(text: &str) -> Option<IpAddr> {
-    net(text).map(|net| net.addr())
+    parse_net(text).map(|net| net.addr())
 }
 
 #[cfg(test)]
@@ -117,6 +118,12 @@ mod tests {
             assert_eq!(ip.src_ip_addrs, [ASSIGNED, "10.1.0.1/32", "fd00::1/128"]);
             assert_eq!(ip.policies, policies);
         }
+    }
+
+    #[test]
+    fn digits_that_others_read_as_octal_are_no_address() {
+        assert_eq!(host("010.1.0.1"), None);
+        assert_eq!(host("010.1.0.1/24"), None);
     }
 
     #[test]

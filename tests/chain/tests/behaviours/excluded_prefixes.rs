@@ -100,6 +100,21 @@ async fn a_request_excludes_what_the_other_connections_use_and_not_what_is_its_o
 }
 
 #[tokio::test]
+async fn what_has_two_readings_excludes_nothing() {
+    let client = Client::new(vec![]);
+    let mut first = of("0", "010.0.0.1/32", "172.16.0.0/32");
+    first.ip_context_mut().excluded_prefixes = vec!["010.96.0.0/12".to_owned()];
+    client.request(first).await.unwrap();
+
+    client
+        .request(of("1", "172.16.1.1/32", "172.16.1.0/32"))
+        .await
+        .unwrap();
+
+    assert_eq!(client.excluded(), ["172.16.0.0/32"]);
+}
+
+#[tokio::test]
 async fn what_was_excluded_for_the_others_sake_is_not_in_the_answer() {
     let client = Client::new(vec![]);
     client
