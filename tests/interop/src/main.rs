@@ -2,9 +2,11 @@
 
 #![cfg(target_os = "linux")]
 
-mod go;
+mod driver;
 mod kernel;
 mod matrix;
+mod page;
+mod programs;
 mod record;
 mod time;
 
@@ -48,16 +50,27 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("{error}");
+            tell(&*error);
             ExitCode::from(2)
         }
     }
 }
 
+/// What went wrong, and why.
+fn tell(error: &(dyn Error + 'static)) {
+    eprint!("{error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprint!(": {error}");
+        cause = error.source();
+    }
+    eprintln!();
+}
+
 /// Whether all of it holds.
 fn run(cli: Cli) -> Result<bool, Box<dyn Error + Send + Sync>> {
     // Outside of any namespace: modules are fetched.
-    let programs = go::build()?;
+    let programs = programs::go()?;
     match cli.part {
         Some(Part::Golden(arguments)) => record::run(&arguments, &programs),
         Some(Part::Kernel(arguments)) => kernel::run(&arguments, &programs),

@@ -1,19 +1,22 @@
 //! Side by side: the Go element and ours, each in pods of its own, in the same situations.
 //!
-//! Read it so: a `situation` says what happens, on a `stage`, which has a `driver` for one of the
-//! two elements; `pod` and `connection` are what it happens to, `picture` what stands, `figure` what
-//! is counted; `page` writes the outcome into `docs/compared-with-go.md`.
+//! Read it so: a `situation` says what happens, on a `stage`, which has `calls` to one of the two
+//! elements; `pod` and `connection` are what it happens to, `picture` what stands, `figure` what is
+//! counted; `table` is what `docs/compared-with-go.md` tells of the outcome.
 
 mod busy;
+mod calls;
 mod connection;
-mod driver;
 mod figure;
-mod page;
 mod picture;
 mod pod;
 mod situations;
 mod stage;
+mod table;
 
+use crate::driver::Program;
+use crate::page::Page;
+use crate::programs::{self, Profile};
 use clap::Args;
 use figure::Figures;
 use nsm_netlink::sandbox;
@@ -23,7 +26,6 @@ use stage::Stage;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -62,10 +64,12 @@ pub(crate) fn run(arguments: &Arguments, programs: &Path) -> Result<bool, Error>
     if chosen.is_empty() {
         return Err("no situation has this in its name".into());
     }
-    let (go, here) = (programs.join("drive"), build_ours()?);
+    let go = Program::go(programs.join("drive"));
+    let here = Program::ours(programs::ours(Profile::Debug)?);
     // What is written belongs to the user who asks, so it is opened before the sandbox is entered.
     let json = arguments.json.as_ref().map(File::create).transpose()?;
-    let page = arguments.write.then(page::Page::open).transpose()?;
+    let page = arguments.write.then(|| Page::open(table::MARKS));
+    let page = page.transpose()?;
     sandbox::enter().map_err(|missing| missing.explain())?;
 
     let mut out = io::stdout();
@@ -84,12 +88,12 @@ pub(crate) fn run(arguments: &Arguments, programs: &Path) -> Result<bool, Error>
         serde_json::to_writer_pretty(json, &outcomes)?;
     }
     if let Some(page) = page {
-        page.write(&outcomes)?;
+        page.rewrite(|between| table::rewritten(between, &outcomes))?;
     }
     Ok(outcomes.iter().all(|outcome| outcome.here.are_right()))
 }
 
-fn play(situation: &Situation, program: &Path) -> Result<Figures, Error> {
+fn play(situation: &Situation, program: &Program) -> Result<Figures, Error> {
     let mut figures = Figures::default();
     for _ in 0..situation.rounds {
         let mut stage = Stage::new(program)?;
@@ -97,23 +101,6 @@ fn play(situation: &Situation, program: &Path) -> Result<Figures, Error> {
         figures.merge(stage.finish());
     }
     Ok(figures)
-}
-
-/// Builds the driver of ours beside this program.
-fn build_ours() -> Result<PathBuf, Error> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let beside = std::env::current_exe()?.with_file_name("drive");
-    // target/PROFILE/drive, where the folder of the profile `dev` has another name.
-    let folder = beside.parent().and_then(Path::file_name);
-    let profile = folder.filter(|name| *name != "debug");
-    let status = Command::new(cargo)
-        .args(["build", "-q", "-p", "drive", "--profile"])
-        .arg(profile.unwrap_or("dev".as_ref()))
-        .status()?;
-    if !status.success() {
-        return Err("cannot build the driver `drive`: what cargo says stands above".into());
-    }
-    Ok(beside)
 }
 
 impl Outcome {

@@ -1,18 +1,18 @@
 //! Where a situation is played: one of the two elements, and what is counted.
 
 use super::Error;
+use super::calls::{self, Op};
 use super::connection::{Connection, Policy};
-use super::driver::{Answer, Driver, Op, Outcome};
 use super::figure::{Figure, Figures};
 use super::pod::{Heard, Packet, Pod};
+use crate::driver::{Answer, Answers, Driver, Outcome, Program};
 use nsm_netlink::{Event, Object};
-use std::path::{Path, PathBuf};
 use std::thread;
 
 /// One round of a situation with one of the two elements.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    program: PathBuf,
+    program: Program,
     driver: Driver,
     /// Whether the driver is still there to be asked.
     alive: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(program: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(program: &Program) -> Result<Self, Error> {
         let mut figures = Figures::default();
         // What is told first, where it happens.
         for what in [
@@ -32,7 +32,7 @@ impl Stage {
             figures.add(Figure::new(what, 0, 0));
         }
         Ok(Self {
-            program: program.to_owned(),
+            program: program.clone(),
             driver: Driver::start(program)?,
             alive: true,
             closed_below: 0,
@@ -91,10 +91,8 @@ impl Stage {
             return Ok(());
         }
         let ops: Vec<Op> = connections.iter().cloned().map(Op::Request).collect();
-        let outcome = self.driver.parallel(&ops)?;
-        for answer in self.took(outcome).unwrap_or_default() {
-            self.must_succeed(Some(&answer));
-        }
+        let outcome = calls::parallel(&mut self.driver, &ops)?;
+        self.all_must_succeed(outcome);
         for connection in connections {
             connection.asked.clone_from(&connection.policies);
         }
@@ -124,10 +122,8 @@ impl Stage {
             return Ok(());
         }
         let ops = [Op::Request(connection.clone())];
-        let outcome = self.driver.series(&ops, times)?;
-        for answer in self.took(outcome).unwrap_or_default() {
-            self.must_succeed(Some(&answer));
-        }
+        let outcome = calls::series(&mut self.driver, &ops, times)?;
+        self.all_must_succeed(outcome);
         Ok(())
     }
 
@@ -135,7 +131,7 @@ impl Stage {
         if !self.alive {
             return Ok(None);
         }
-        let outcome = self.driver.call(op)?;
+        let outcome = calls::one(&mut self.driver, op)?;
         let answer = self.took(outcome);
         if let Some(answer) = &answer {
             self.closed_below = answer.closed_below;
@@ -154,6 +150,13 @@ impl Stage {
         None
     }
 
+    fn all_must_succeed(&mut self, outcome: Outcome<Answers>) {
+        let answers = self.took(outcome).map(|all| all.answers);
+        for answer in answers.unwrap_or_default() {
+            self.must_succeed(Some(&answer));
+        }
+    }
+
     fn must_succeed(&mut self, answer: Option<&Answer>) {
         let failed = answer.filter(|answer| !answer.ok);
         self.count("calls failed", usize::from(failed.is_some()), 0);
@@ -169,7 +172,7 @@ impl Stage {
 
     /// How many namespaces the driver holds.
     pub(crate) fn namespaces_held(&self) -> Result<usize, Error> {
-        self.driver.namespaces()
+        calls::namespaces(&self.driver)
     }
 
     pub(crate) fn count(&mut self, what: &'static str, found: usize, right: usize) {

@@ -1,10 +1,10 @@
 //! The measuring: both sides in turn, each round begun by the other one.
 
 use super::Error;
-use super::driver::Driver;
+use super::calls::{parallel, series};
 use super::fleet::{Fleet, resident};
 use super::row::{Right, Row, Unit, median};
-use std::path::PathBuf;
+use crate::driver::{Driver, Program};
 
 /// How often a refresh is measured in a round. The Go element makes more rules at each refresh of more
 /// policies than it has tables for, and the next one takes longer.
@@ -18,8 +18,8 @@ const fn refreshes(policies: usize) -> usize {
 /// The two programs.
 #[derive(Debug)]
 pub(crate) struct Sides {
-    pub(crate) go: PathBuf,
-    pub(crate) ours: PathBuf,
+    pub(crate) go: Program,
+    pub(crate) ours: Program,
 }
 
 /// Which of the two: 0 is Go's, 1 is ours. Each begins every other round.
@@ -56,10 +56,10 @@ pub(crate) fn of_one_connection(
         for side in turns(round) {
             let fleet = Fleet::new(1, 1, policies)?;
             let driver = &mut drivers[side];
-            let install = driver.series(&fleet.requests(), 1)?;
+            let install = series(driver, &fleet.requests(), 1)?;
             right[side] = right[side].min(fleet.right()?);
-            let again = driver.series(&fleet.requests(), refreshes(policies))?;
-            let close = driver.series(&fleet.closes(), 1)?;
+            let again = series(driver, &fleet.requests(), refreshes(policies))?;
+            let close = series(driver, &fleet.closes(), 1)?;
             if round > 0 {
                 push(&mut rows[0], side, install.us);
                 push(&mut rows[1], side, median(&again.each));
@@ -90,9 +90,9 @@ pub(crate) fn restart(sides: &Sides, namespaces: usize, rounds: usize) -> Result
             let program = [&sides.go, &sides.ours][side];
             let mut driver = Driver::start(program)?;
             // An answer to nothing says that it has started.
-            driver.parallel(&[])?;
+            parallel(&mut driver, &[])?;
             push(&mut idle, side, resident(driver.id())?);
-            let time = driver.parallel(&fleets[side].requests())?.us;
+            let time = parallel(&mut driver, &fleets[side].requests())?.us;
             if round == 0 {
                 push(&mut first, side, time);
                 continue;

@@ -1,22 +1,22 @@
 //! How long each of the two elements takes, and how much memory, side by side in one run.
 
-mod driver;
+mod calls;
 mod fleet;
 mod measure;
 mod row;
 mod table;
 
-use crate::go;
+use crate::driver::Program;
+use crate::page::Page;
+use crate::programs::{self, Profile};
 use clap::Args;
 use measure::{Sides, of_one_connection, restart};
 use nsm_netlink::sandbox;
 use row::Row;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::env;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -42,12 +42,13 @@ pub(crate) struct Arguments {
 /// Whether all that ours was asked for stands: a time of what went wrong tells nothing.
 pub(crate) fn run(arguments: &Arguments, programs: &Path) -> Result<bool, Error> {
     let sides = Sides {
-        go: programs.join("drive"),
-        ours: build_ours()?,
+        go: Program::go(programs.join("drive")),
+        ours: Program::ours(programs::ours(Profile::Release)?),
     };
     // What is written belongs to the user who asks, so it is opened before the sandbox is entered.
     let json = arguments.json.as_ref().map(File::create).transpose()?;
-    let page = arguments.write.then(table::Page::open).transpose()?;
+    let page = arguments.write.then(|| Page::open(table::MARKS));
+    let page = page.transpose()?;
     sandbox::enter().map_err(|missing| missing.explain())?;
     allow_descriptors()?;
 
@@ -58,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, programs: &Path) -> Result<bool, Error>
         serde_json::to_writer_pretty(json, &rows)?;
     }
     if let Some(page) = page {
-        page.write(&table)?;
+        page.rewrite(|_| Ok(format!("\n\n{table}\n")))?;
     }
     Ok(rows.iter().all(Row::is_right))
 }
@@ -92,17 +93,4 @@ fn allow_descriptors() -> Result<(), Error> {
         ..limit
     };
     Ok(setrlimit(Resource::Nofile, most)?)
-}
-
-/// Builds our driver as it would be shipped.
-fn build_ours() -> Result<PathBuf, Error> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build
-        .args(["build", "--release", "-q", "-p", "drive", "--target-dir"])
-        .arg(go::target());
-    match build.status()?.success() {
-        true => Ok(go::target().join("release/drive")),
-        false => Err("cannot build the driver `drive`: what cargo says stands above".into()),
-    }
 }

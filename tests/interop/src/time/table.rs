@@ -2,13 +2,13 @@
 
 use super::Error;
 use super::row::{Row, Unit, median};
+use crate::page::Marks;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Seek, Write as _};
+use std::fs;
 use std::thread::available_parallelism;
 
 /// Between these lines stands what the command writes.
-const MARKS: [&str; 2] = ["<!-- interop time: begin -->", "<!-- interop time: end -->"];
+pub(super) const MARKS: Marks = Marks("<!-- interop time: begin -->", "<!-- interop time: end -->");
 
 /// The rows as Markdown, and the machine that they are from.
 pub(crate) fn of(rows: &[Row]) -> Result<String, Error> {
@@ -85,41 +85,6 @@ fn digits(value: f64) -> String {
     format!("{value:.places$}")
 }
 
-/// The page that tells of it.
-#[derive(Debug)]
-pub(crate) struct Page {
-    file: File,
-    text: String,
-}
-
-impl Page {
-    pub(crate) fn open() -> Result<Self, Error> {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../docs/compared-with-go.md"
-        );
-        let mut file = File::options().read(true).write(true).open(path)?;
-        let text = io::read_to_string(&mut file)?;
-        Ok(Self { file, text })
-    }
-
-    pub(crate) fn write(mut self, table: &str) -> Result<(), Error> {
-        let text = put_into(&self.text, table)?;
-        self.file.rewind()?;
-        self.file.set_len(0)?;
-        Ok(self.file.write_all(text.as_bytes())?)
-    }
-}
-
-/// The page with the table in its place.
-fn put_into(page: &str, table: &str) -> Result<String, Error> {
-    let [begin, end] = MARKS;
-    let missing = || format!("the page has no {begin} and {end}");
-    let (before, rest) = page.split_once(begin).ok_or_else(missing)?;
-    let (_, after) = rest.split_once(end).ok_or_else(missing)?;
-    Ok(format!("{before}{begin}\n\n{table}\n{end}{after}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,17 +110,5 @@ mod tests {
 
         let line = "| First request, 1 policy | 100 µs | 50 µs | **0.50** (0.10 to 0.90) |  |";
         assert!(table.contains(line), "{table}");
-    }
-
-    #[test]
-    fn only_what_is_between_the_marks_is_written() {
-        let page = format!("# Page\n{}\nold\n{}\nrest\n", MARKS[0], MARKS[1]);
-
-        let once = put_into(&page, "new").unwrap();
-
-        assert!(once.starts_with("# Page\n") && once.ends_with("\nrest\n"));
-        assert!(once.contains("new") && !once.contains("old"));
-        assert_eq!(put_into(&once, "new").unwrap(), once);
-        put_into("# Page\n", "new").unwrap_err();
     }
 }
