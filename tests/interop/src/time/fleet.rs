@@ -8,6 +8,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
+/// The kernel's own rules and routes (`RTPROT_KERNEL`, rtnetlink(7)).
+const KERNEL: u8 = 2;
+
 /// Pods with the same number of connections, which have the same number of policies.
 #[derive(Debug)]
 pub(crate) struct Fleet {
@@ -45,9 +48,18 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// A request of every connection.
+    /// A first request of every connection.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.ops("request")
+    }
+
+    /// A request of every connection whose client has the last answer, and sends it.
+    pub(crate) fn refreshes(&self) -> Vec<Value> {
+        let mut ops = self.ops("request");
+        for op in &mut ops {
+            op["asked"] = op["policies"].clone();
+        }
+        ops
     }
 
     /// A close of every connection.
@@ -86,6 +98,21 @@ impl Fleet {
     /// How many policies there are.
     pub(crate) fn size(&self) -> usize {
         self.pods.len() * self.connections * self.policies
+    }
+
+    /// How many rules and routes stand that the kernel has not made.
+    pub(crate) fn left(&self) -> Result<usize, Error> {
+        let mut left = 0;
+        for pod in &self.pods {
+            let mut kernel = pod.open()?;
+            for family in Family::ALL {
+                let rules = kernel.rules(family)?.items;
+                let routes = kernel.routes(family, 0..=u32::MAX)?.items;
+                left += rules.iter().filter(|it| it.protocol != KERNEL).count();
+                left += routes.iter().filter(|it| it.protocol != KERNEL).count();
+            }
+        }
+        Ok(left)
     }
 
     /// How many policies stand: their one rule leads to a default route of their own interface.

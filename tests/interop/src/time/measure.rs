@@ -3,7 +3,7 @@
 use super::Error;
 use super::calls::{parallel, series};
 use super::fleet::{Fleet, resident};
-use super::row::{Right, Row, Unit, median};
+use super::row::{Row, Unit, median};
 use crate::driver::{Driver, Program};
 
 /// How often a refresh is measured in a round. The Go element makes more rules at each refresh of more
@@ -29,7 +29,25 @@ fn turns(round: usize) -> [usize; 2] {
 
 impl Sides {
     fn start(&self) -> Result<[Driver; 2], Error> {
-        Ok([Driver::start(&self.go)?, Driver::start(&self.ours)?])
+        Ok([self.start_one(0)?, self.start_one(1)?])
+    }
+
+    fn start_one(&self, side: usize) -> Result<Driver, Error> {
+        let mut driver = Driver::start([&self.go, &self.ours][side])?;
+        // An answer to nothing says that it has started.
+        parallel(&mut driver, &[])?;
+        Ok(driver)
+    }
+}
+
+/// What is right afterwards. The worst round counts.
+fn found(row: &mut Row, side: usize, count: usize) {
+    if let Some(right) = &mut row.right {
+        let worst = match side {
+            0 => &mut right.go,
+            _ => &mut right.ours,
+        };
+        *worst = count.min(*worst);
     }
 }
 
@@ -48,64 +66,74 @@ pub(crate) fn of_one_connection(
     rounds: usize,
 ) -> Result<[Row; 3], Error> {
     let names = ["install", "refresh", "close"];
-    let mut rows = names.map(|name| Row::new(name, policies, Unit::Microseconds));
+    let mut rows = names.map(|name| Row::of(name, policies, Unit::Microseconds, policies));
+    let [installs, again, closes] = &mut rows;
     let mut drivers = sides.start()?;
-    let mut right = [policies; 2];
     // The first round is for the processes to get going.
     for round in 0..=rounds {
         for side in turns(round) {
             let fleet = Fleet::new(1, 1, policies)?;
             let driver = &mut drivers[side];
             let install = series(driver, &fleet.requests(), 1)?;
-            right[side] = right[side].min(fleet.right()?);
-            let again = series(driver, &fleet.requests(), refreshes(policies))?;
+            found(installs, side, fleet.right()?);
+            let refresh = series(driver, &fleet.refreshes(), refreshes(policies))?;
+            found(again, side, fleet.right()?);
             let close = series(driver, &fleet.closes(), 1)?;
+            found(closes, side, policies.saturating_sub(fleet.left()?));
             if round > 0 {
-                push(&mut rows[0], side, install.us);
-                push(&mut rows[1], side, median(&again.each));
-                push(&mut rows[2], side, close.us);
+                push(installs, side, install.us);
+                push(again, side, median(&refresh.each));
+                push(closes, side, close.us);
             }
         }
     }
-    rows[0].right = Some(Right {
-        go: right[0],
-        ours: right[1],
-        of: policies,
-    });
     Ok(rows)
 }
 
-/// So many pods with two connections of two policies each. The process ends, another one starts,
-/// and all connections come back at once.
-pub(crate) fn restart(sides: &Sides, namespaces: usize, rounds: usize) -> Result<Vec<Row>, Error> {
-    let mut first = Row::new("first", namespaces, Unit::Microseconds);
-    let mut again = Row::new("restart", namespaces, Unit::Microseconds);
-    let mut idle = Row::new("memory, idle", 0, Unit::Kibibytes);
+/// So many pods with two connections of two policies each. All connections come for the first time
+/// at once. Then the process ends, another one starts, and all of them come back at once.
+pub(crate) fn restart(
+    sides: &Sides,
+    namespaces: usize,
+    first_rounds: usize,
+    rounds: usize,
+) -> Result<[Row; 3], Error> {
+    let fleet = || Fleet::new(namespaces, 2, 2);
+    let mut fleets = [fleet()?, fleet()?];
+    let row = |name| Row::of(name, namespaces, Unit::Microseconds, fleets[0].size());
+    let (mut first, mut again) = (row("first"), row("restart"));
     let mut memory = Row::new("memory", 2 * namespaces, Unit::Kibibytes);
-    let fleets = [Fleet::new(namespaces, 2, 2)?, Fleet::new(namespaces, 2, 2)?];
-    let of = fleets[0].size();
-    let mut right = [of; 2];
-    for round in 0..=rounds {
+    for round in 0..first_rounds {
         for side in turns(round) {
-            let program = [&sides.go, &sides.ours][side];
-            let mut driver = Driver::start(program)?;
-            // An answer to nothing says that it has started.
-            parallel(&mut driver, &[])?;
-            push(&mut idle, side, resident(driver.id())?);
-            let time = parallel(&mut driver, &fleets[side].requests())?.us;
-            if round == 0 {
-                push(&mut first, side, time);
-                continue;
+            if round > 0 {
+                fleets[side] = fleet()?;
             }
-            push(&mut again, side, time);
-            push(&mut memory, side, resident(driver.id())?);
-            right[side] = right[side].min(fleets[side].right()?);
+            let mut driver = sides.start_one(side)?;
+            let time = parallel(&mut driver, &fleets[side].requests())?.us;
+            push(&mut first, side, time);
+            found(&mut first, side, fleets[side].right()?);
         }
     }
-    again.right = Some(Right {
-        go: right[0],
-        ours: right[1],
-        of,
-    });
-    Ok(vec![first, again, idle, memory])
+    for round in 0..rounds {
+        for side in turns(round) {
+            let mut driver = sides.start_one(side)?;
+            let time = parallel(&mut driver, &fleets[side].refreshes())?.us;
+            push(&mut again, side, time);
+            push(&mut memory, side, resident(driver.id())?);
+            found(&mut again, side, fleets[side].right()?);
+        }
+    }
+    Ok([first, again, memory])
+}
+
+/// The memory of a process that has just started.
+pub(crate) fn idle(sides: &Sides, rounds: usize) -> Result<Row, Error> {
+    let mut idle = Row::new("memory, idle", 0, Unit::Kibibytes);
+    for round in 0..rounds {
+        for side in turns(round) {
+            let driver = sides.start_one(side)?;
+            push(&mut idle, side, resident(driver.id())?);
+        }
+    }
+    Ok(idle)
 }

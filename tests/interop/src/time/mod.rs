@@ -10,7 +10,7 @@ use crate::driver::Program;
 use crate::page::Page;
 use crate::programs::{self, Profile};
 use clap::Args;
-use measure::{Sides, of_one_connection, restart};
+use measure::{Sides, idle, of_one_connection, restart};
 use nsm_netlink::sandbox;
 use row::Row;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -78,10 +78,11 @@ fn measured(sides: &Sides, quick: bool) -> Result<Vec<Row>, Error> {
         if quick && namespaces > 100 {
             continue;
         }
-        let rounds = if quick { 3 } else { rounds };
+        let (firsts, rounds) = if quick { (1, 3) } else { (3, rounds) };
         eprintln!("a restart beside {namespaces} namespaces: {rounds} rounds");
-        rows.extend(restart(sides, namespaces, rounds)?);
+        rows.extend(restart(sides, namespaces, firsts, rounds)?);
     }
+    rows.push(idle(sides, if quick { 3 } else { 12 })?);
     Ok(rows)
 }
 

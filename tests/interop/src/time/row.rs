@@ -43,7 +43,16 @@ impl Row {
         }
     }
 
-    /// Whether all that ours was asked for stands afterwards.
+    /// One of which is counted what is right afterwards.
+    pub(crate) fn of(name: &'static str, n: usize, unit: Unit, of: usize) -> Self {
+        let (go, ours) = (of, of);
+        Self {
+            right: Some(Right { go, ours, of }),
+            ..Self::new(name, n, unit)
+        }
+    }
+
+    /// Whether all that ours was asked for stands afterwards, or is gone.
     pub(crate) fn is_right(&self) -> bool {
         self.right.is_none_or(|right| right.ours == right.of)
     }

@@ -3,8 +3,8 @@
 use super::Error;
 use super::row::{Row, Unit, median};
 use crate::page::Marks;
+use crate::programs;
 use std::fmt::Write as _;
-use std::fs;
 use std::thread::available_parallelism;
 
 /// Between these lines stands what the command writes.
@@ -13,7 +13,8 @@ pub(super) const MARKS: Marks = Marks("<!-- interop time: begin -->", "<!-- inte
 /// The rows as Markdown, and the machine that they are from.
 pub(crate) fn of(rows: &[Row]) -> Result<String, Error> {
     let mut table = String::from(
-        "| What | Go | Here | Here / Go | Right afterwards |\n| --- | --- | --- | --- | --- |\n",
+        "| What | Rounds | Go | Here | Here / Go | Right afterwards |\n\
+         | --- | --- | --- | --- | --- | --- |\n",
     );
     for row in rows {
         let ratios = row.ratios();
@@ -28,8 +29,9 @@ pub(crate) fn of(rows: &[Row]) -> Result<String, Error> {
         });
         writeln!(
             table,
-            "| {} | {} | {} | **{}** ({} to {}) | {} |",
+            "| {} | {} | {} | {} | **{}** ({} to {}) | {} |",
             title(row)?,
+            row.go.len(),
             amount(median(&row.go), row.unit),
             amount(median(&row.ours), row.unit),
             digits(median(&ratios)),
@@ -38,12 +40,12 @@ pub(crate) fn of(rows: &[Row]) -> Result<String, Error> {
             right.unwrap_or_default(),
         )?;
     }
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     writeln!(
         table,
-        "\nLinux {}, {} processors. Medians of all rounds; a ratio is that of one round, and in \
-         brackets stand the least and the greatest.",
-        release.trim(),
+        "\n`sdk-kernel` {}, Linux {}, {} processors. Medians of all rounds; a ratio is that of one \
+         round, and in brackets stand the least and the greatest. After a close, what is gone is right.",
+        programs::version("github.com/networkservicemesh/sdk-kernel")?,
+        programs::kernel()?,
         available_parallelism()?,
     )?;
     Ok(table)
@@ -59,7 +61,7 @@ fn title(row: &Row) -> Result<String, Error> {
         "first" => format!("{n} namespaces, all for the first time at once"),
         "restart" => format!("{n} namespaces return at once after a restart"),
         "memory, idle" => "Memory of the process that has just started".to_owned(),
-        "memory" => format!("Memory with {n} connections"),
+        "memory" => format!("Memory right after {n} connections came at once"),
         name => return Err(format!("a row without title: {name}").into()),
     })
 }
@@ -108,7 +110,7 @@ mod tests {
 
         let table = of(&[row]).unwrap();
 
-        let line = "| First request, 1 policy | 100 µs | 50 µs | **0.50** (0.10 to 0.90) |  |";
+        let line = "| First request, 1 policy | 3 | 100 µs | 50 µs | **0.50** (0.10 to 0.90) |  |";
         assert!(table.contains(line), "{table}");
     }
 }
