@@ -97,6 +97,14 @@ impl Connection {
         }
     }
 
+    /// A route by one of the pod's own addresses: only the kernel refuses that.
+    pub(crate) fn refused_route(&self) -> Via {
+        Via {
+            prefix: "203.0.113.0/24".into(),
+            nexthop: format!("10.0.{}.1", self.number),
+        }
+    }
+
     /// Another connection of the same interface and addresses: the client under another id.
     pub(crate) fn renamed(mut self, id: &str) -> Self {
         id.clone_into(&mut self.id);

@@ -1,7 +1,7 @@
 //! Whether the process goes on to serve.
 
 use super::super::Error;
-use super::super::connection::{Connection, Via};
+use super::super::connection::Connection;
 use super::super::pod::Pod;
 use super::super::stage::Stage;
 use super::{Situation, once};
@@ -19,22 +19,19 @@ pub(super) const ALL: &[Situation] = &[
     once("answer-without-a-context", &[15], without_context),
 ];
 
-/// A policy whose second route the kernel refuses.
-fn refused(pod: &Pod, number: usize) -> Connection {
+/// A policy with two routes, of which the kernel refuses the one at this place.
+fn refused(pod: &Pod, number: usize, place: usize) -> Connection {
     let connection = Connection::new(pod, number);
     let mut policy = connection.policy();
-    policy.routes.push(Via {
-        prefix: "203.0.113.0/24".into(),
-        nexthop: "fd00::1".into(),
-    });
-    policy.routes.reverse();
+    policy.routes.insert(place, connection.refused_route());
     connection.with([policy])
 }
 
-/// A client that was refused asks under a new id, as one without a path does.
+/// A client that was refused asks under a new id, as one without a path does. Nothing stands by then,
+/// so that the table is free in the kernel.
 fn bad_policy_again(stage: &mut Stage) -> Result<(), Error> {
     let pod = Pod::new()?;
-    let connection = refused(&pod, 1);
+    let connection = refused(&pod, 1, 0);
     pod.join(&connection)?;
     for id in ["first", "second", "third"] {
         stage.attempt(&connection.clone().renamed(id))?;
@@ -45,7 +42,7 @@ fn bad_policy_again(stage: &mut Stage) -> Result<(), Error> {
 /// The same under one id, and then the policy is mended.
 fn bad_policy_by_its_id(stage: &mut Stage) -> Result<(), Error> {
     let pod = Pod::new()?;
-    let mut connection = refused(&pod, 1);
+    let mut connection = refused(&pod, 1, 1);
     pod.join(&connection)?;
     for _ in 0..3 {
         let refused = stage.refuses(&connection)?;
@@ -62,7 +59,7 @@ fn bad_policy_by_its_id(stage: &mut Stage) -> Result<(), Error> {
 /// The pod's other connection has good policies.
 fn bad_policy_of_another(stage: &mut Stage) -> Result<(), Error> {
     let pod = Pod::new()?;
-    let bad = refused(&pod, 1);
+    let bad = refused(&pod, 1, 0);
     let mut good = Connection::new(&pod, 2).with_two();
     for connection in [&bad, &good] {
         pod.join(connection)?;

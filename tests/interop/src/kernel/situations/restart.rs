@@ -130,13 +130,15 @@ fn on_one_table(stage: &mut Stage) -> Result<(), Error> {
     pod.join(&connection)?;
     stage.request(&mut connection)?;
     stage.restart()?;
-    if let [first, second] = &pod.installed()?.rules[..] {
-        let mut moved = second.clone();
-        moved.table = first.table;
-        let moves = [Op::DelRule(second.clone()), Op::AddRule(moved)];
-        for moved in pod.kernel()?.execute(&moves)? {
-            moved?;
-        }
+    let rules = pod.installed()?.rules;
+    let [first, second] = rules.as_slice() else {
+        return Err(format!("{} rules of two policies", rules.len()).into());
+    };
+    let mut moved = second.clone();
+    moved.table = first.table;
+    let moves = [Op::DelRule(second.clone()), Op::AddRule(moved)];
+    for moved in pod.kernel()?.execute(&moves)? {
+        moved?;
     }
     stage.request(&mut connection)?;
     stage.ways(&pod, &connection)?;

@@ -40,13 +40,10 @@ fn with_protocol(pod: &Pod, protocol: &str) -> Connection {
     connection.with([policy])
 }
 
-/// The second route of the second policy has a next hop of the other family.
+/// The kernel refuses the second route of the second policy, when all before it stands.
 fn half_refused(connection: &Connection) -> [Policy; 2] {
     let mut second = connection.second_policy();
-    second.routes.push(Via {
-        prefix: "203.0.113.0/24".into(),
-        nexthop: "fd00::1".into(),
-    });
+    second.routes.push(connection.refused_route());
     [connection.policy(), second]
 }
 
