@@ -17,6 +17,8 @@ import (
 	"github.com/networkservicemesh/sdk/pkg/tools/log"
 	"github.com/sirupsen/logrus"
 	"google.golang.org/protobuf/proto"
+
+	"interop/go/internal/parent"
 )
 
 func main() {
@@ -32,6 +34,10 @@ func main() {
 }
 
 func serve() error {
+	// One that hangs does not see the end of its input.
+	if err := parent.EndWith(); err != nil {
+		return err
+	}
 	d := &driver{}
 	d.chain = newChain(&d.endpoint)
 	in := bufio.NewReader(os.Stdin)

@@ -15,8 +15,12 @@ import (
 // quiet is how long nothing more has to come before a step counts as over. Relays work by themselves.
 const quiet = 300 * time.Millisecond
 
+// patience is how long all of it may take. It takes some seconds.
+const patience = time.Minute
+
 // play lets a client, a forwarder and an endpoint speak, and gives the two hops between them.
 func play(folder string) (outer, inner *hop, err error) {
+	// No deadline of this one: calls would tell of it in a header.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if outer, err = listen(filepath.Join(folder, "forwarder.sock")); err != nil {
@@ -82,9 +86,18 @@ func play(folder string) (outer, inner *hop, err error) {
 			return err
 		}},
 	}
+	late := time.After(patience)
 	for _, step := range steps {
 		time.Sleep(quiet)
-		if err := step.do(); err != nil {
+		done := make(chan error, 1)
+		go func() { done <- step.do() }()
+		var err error
+		select {
+		case err = <-done:
+		case <-late:
+			err = fmt.Errorf("the scene has not ended after %v", patience)
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", step.name, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/networkservicemesh/sdk/pkg/tools/log/logruslogger"
 	"github.com/sirupsen/logrus"
 
+	"interop/go/internal/parent"
 	"interop/go/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func Life() *time.Duration {
 func Run(run func(asked, ctx context.Context) error) {
 	level := flag.String("log-level", "INFO", "what is logged")
 	flag.Parse()
-	if err := endsWithTheCaller(); err != nil {
+	if err := parent.EndWith(); err != nil {
 		Fail(err)
 	}
 
