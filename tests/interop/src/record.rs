@@ -2,12 +2,13 @@
 
 use clap::Args;
 use interop::golden::{Golden, differences, folder};
+use nix::unistd::mkdtemp;
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command};
+use std::process::Command;
 
 /// Records what the Go implementation writes to its sockets, and compares it with what is kept.
 ///
@@ -68,10 +69,11 @@ fn keep(now: &Golden, from: &Path) -> io::Result<()> {
         fs::remove_dir_all(&to)?;
     }
     let messages = now.calls.iter().flat_map(|call| &call.messages);
+    let messages = messages.flat_map(|it| [&it.file, &it.sorted]);
     let connections = now.connections.iter();
     let sides = connections.flat_map(|it| [&it.client.file, &it.server.file]);
     let index = PathBuf::from("index.json");
-    for file in messages.map(|it| &it.file).chain(sides).chain([&index]) {
+    for file in messages.chain(sides).chain([&index]) {
         let kept = to.join(file);
         if let Some(folder) = kept.parent() {
             fs::create_dir_all(folder)?;
@@ -86,9 +88,8 @@ struct Fresh(PathBuf);
 
 impl Fresh {
     fn new() -> io::Result<Self> {
-        let folder = env::temp_dir().join(format!("nsm-golden-{}", process::id()));
-        fs::create_dir(&folder)?;
-        Ok(Self(folder))
+        let template = env::temp_dir().join("nsm-golden-XXXXXX");
+        Ok(Self(mkdtemp(&template)?))
     }
 }
 

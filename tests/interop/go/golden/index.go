@@ -13,6 +13,7 @@ import (
 	"github.com/networkservicemesh/api/pkg/api/networkservice"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // index tells what each file is.
@@ -36,6 +37,8 @@ type headers map[string]string
 
 type messageEntry struct {
 	File string `json:"file"`
+	// Sorted is the file of the same message with its maps in order, which Go leaves to chance otherwise.
+	Sorted string `json:"sorted"`
 	// By the client, as all that it sends, or by the server.
 	By   string `json:"by"`
 	Type string `json:"type"`
@@ -125,18 +128,26 @@ func (n named) leaveCall(folder, name string, call *call) (callEntry, error) {
 		messages [][]byte
 	}{{"client", sent, call.sent}, {"server", received, call.received}} {
 		for number, message := range of.messages {
-			file := n.file(name, of.by)
+			what := of.by
 			if len(of.messages) > 1 {
-				file = n.file(name, fmt.Sprintf("%s-%d", of.by, number+1))
+				what = fmt.Sprintf("%s-%d", of.by, number+1)
 			}
-			if err := os.WriteFile(filepath.Join(folder, file), message, 0o644); err != nil {
-				return entry, err
-			}
-			event, err := eventOf(of.kind, message)
+			left := messageEntry{File: n.file(name, what), Sorted: n.file(name, what+".sorted"), By: of.by, Type: of.kind}
+			read, err := readAs(of.kind, message)
 			if err != nil {
-				return entry, err
+				return entry, fmt.Errorf("%s: %w", left.File, err)
 			}
-			entry.Messages = append(entry.Messages, messageEntry{File: file, By: of.by, Type: of.kind, Event: event})
+			left.Event = eventOf(read)
+			sorted, err := proto.MarshalOptions{Deterministic: true}.Marshal(read)
+			if err != nil {
+				return entry, fmt.Errorf("%s: %w", left.Sorted, err)
+			}
+			for file, bytes := range map[string][]byte{left.File: message, left.Sorted: sorted} {
+				if err := os.WriteFile(filepath.Join(folder, file), bytes, 0o644); err != nil {
+					return entry, err
+				}
+			}
+			entry.Messages = append(entry.Messages, left)
 		}
 	}
 	return entry, nil
@@ -187,20 +198,37 @@ func types(method string) (sent, received string) {
 	}
 }
 
-// eventOf says what an event is, for those who look for one.
-func eventOf(kind string, message []byte) (string, error) {
-	if kind != "connection.ConnectionEvent" {
-		return "", nil
+// readAs reads a message of that type.
+func readAs(kind string, bytes []byte) (proto.Message, error) {
+	var message proto.Message
+	switch kind {
+	case "networkservice.NetworkServiceRequest":
+		message = &networkservice.NetworkServiceRequest{}
+	case "connection.Connection":
+		message = &networkservice.Connection{}
+	case "connection.MonitorScopeSelector":
+		message = &networkservice.MonitorScopeSelector{}
+	case "connection.ConnectionEvent":
+		message = &networkservice.ConnectionEvent{}
+	case "google.protobuf.Empty":
+		message = &emptypb.Empty{}
+	default:
+		return nil, fmt.Errorf("no message has the type %s", kind)
 	}
-	event := &networkservice.ConnectionEvent{}
-	if err := proto.Unmarshal(message, event); err != nil {
-		return "", err
+	return message, proto.Unmarshal(bytes, message)
+}
+
+// eventOf says what an event is, for those who look for one.
+func eventOf(message proto.Message) string {
+	event, ok := message.(*networkservice.ConnectionEvent)
+	if !ok {
+		return ""
 	}
 	words := []string{event.GetType().String()}
 	for _, connection := range event.GetConnections() {
 		words = append(words, connection.GetState().String())
 	}
-	return strings.Join(words, " "), nil
+	return strings.Join(words, " ")
 }
 
 // leave writes everything, and last what there is.

@@ -1,6 +1,6 @@
 //! What each file is: `index.json`.
 
-use super::Message;
+use super::message::{Kind, Message};
 use prost::DecodeError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -56,10 +56,12 @@ pub enum By {
 pub struct Entry {
     /// Where its bytes are.
     pub file: PathBuf,
+    /// Where the same message is as Go writes it when it has to sort maps.
+    pub sorted: PathBuf,
     /// Who has sent it.
     pub by: By,
     /// What it is.
-    pub r#type: String,
+    pub r#type: Kind,
     /// What an event says: its type, and the state of its connection.
     #[serde(default)]
     pub event: String,
@@ -141,7 +143,7 @@ impl Golden {
     /// See [`GoldenError`].
     pub fn message(&self, entry: &Entry) -> Result<Message, GoldenError> {
         let bytes = self.bytes(&entry.file)?;
-        Message::decode(&entry.r#type, &bytes).map_err(|source| GoldenError::Decode {
+        Message::decode(entry.r#type, &bytes).map_err(|source| GoldenError::Decode {
             path: entry.file.clone(),
             source,
         })

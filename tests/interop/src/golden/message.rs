@@ -4,6 +4,27 @@ use nsm_api::connection::{Connection, ConnectionEvent, Mechanism, MonitorScopeSe
 use nsm_api::mechanism::NETNS_URL;
 use nsm_api::networkservice::NetworkServiceRequest;
 use prost::{DecodeError, Message as _};
+use serde::Deserialize;
+
+/// Which messages there are. A recording that has others is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub enum Kind {
+    /// `networkservice.NetworkServiceRequest`
+    #[serde(rename = "networkservice.NetworkServiceRequest")]
+    Request,
+    /// `connection.Connection`
+    #[serde(rename = "connection.Connection")]
+    Connection,
+    /// `connection.MonitorScopeSelector`
+    #[serde(rename = "connection.MonitorScopeSelector")]
+    Selector,
+    /// `connection.ConnectionEvent`
+    #[serde(rename = "connection.ConnectionEvent")]
+    Event,
+    /// `google.protobuf.Empty`
+    #[serde(rename = "google.protobuf.Empty")]
+    Empty,
+}
 
 /// A message that was recorded, as our types have it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,21 +42,17 @@ pub enum Message {
 }
 
 impl Message {
-    /// Reads a message of that type.
+    /// Reads a message of that kind.
     ///
     /// # Errors
     /// When the bytes are no such message.
-    pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, DecodeError> {
-        Ok(match name {
-            "networkservice.NetworkServiceRequest" => {
-                Self::Request(NetworkServiceRequest::decode(bytes)?)
-            }
-            "connection.Connection" => Self::Connection(Connection::decode(bytes)?),
-            "connection.MonitorScopeSelector" => {
-                Self::Selector(MonitorScopeSelector::decode(bytes)?)
-            }
-            "connection.ConnectionEvent" => Self::Event(ConnectionEvent::decode(bytes)?),
-            _ => {
+    pub fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, DecodeError> {
+        Ok(match kind {
+            Kind::Request => Self::Request(NetworkServiceRequest::decode(bytes)?),
+            Kind::Connection => Self::Connection(Connection::decode(bytes)?),
+            Kind::Selector => Self::Selector(MonitorScopeSelector::decode(bytes)?),
+            Kind::Event => Self::Event(ConnectionEvent::decode(bytes)?),
+            Kind::Empty => {
                 <()>::decode(bytes)?;
                 Self::Empty
             }

@@ -8,7 +8,7 @@ mod message;
 pub use difference::differences;
 pub use framing::{Descriptor, Frame, frames};
 pub use index::{By, Call, Connection, Golden, GoldenError, Side};
-pub use message::Message;
+pub use message::{Kind, Message};
 
 use std::path::{Path, PathBuf};
 

@@ -118,7 +118,7 @@ fn message(hop: &str, name: &str) -> Message {
     let call = calls.find(|it| it.hop == hop && it.name == name).unwrap();
     let mut bytes = golden.bytes(&call.messages[0].file).unwrap();
     put_stand_in(&mut bytes);
-    Message::decode(&call.messages[0].r#type, &bytes).unwrap()
+    Message::decode(call.messages[0].r#type, &bytes).unwrap()
 }
 
 #[tokio::test]
