@@ -104,12 +104,16 @@ fn connect(stage: &Stage) -> Outcome {
     Outcome::Holds
 }
 
-/// Several lives of the client's token pass, and nothing changes: neither what stands in the kernel,
+/// Several lives of the client's token pass, each with a later end, and nothing changes: neither what stands in the kernel,
 /// nor the ids of the hops, nor that packets are answered.
 fn refresh(stage: &Stage) -> Outcome {
     let (pod, network, hops) = (stage.pod(), stage.network(), stage.hops());
+    let expiry = stage.expiry();
     while_served(&stage.mesh, 0, 0, || sleep(Duration::from_secs(15)));
 
+    // The first token has long expired.
+    let later = stage.expiry() - expiry;
+    assert!(later > 10, "the token expires {later} seconds later");
     assert_eq!(stage.pod(), pod);
     assert_eq!(stage.network(), network);
     assert_eq!(stage.hops(), hops);
@@ -128,8 +132,14 @@ fn policy_change(stage: &Stage) -> Outcome {
 fn next_hop_change(stage: &Stage) -> Outcome {
     stage.write_policies(0, 1);
     if stage.cell.forwarder == Go {
+        until("the endpoint answers with the other next hop", || {
+            stage.is_answered(1)
+        });
         // Refreshes pass, and nobody changes anything.
+        let expiry = stage.expiry();
         sleep(Duration::from_secs(5));
+        assert!(stage.expiry() > expiry);
+        assert!(stage.is_answered(1));
         assert_eq!(stage.pod(), stage.expected(0, 0));
         return Outcome::Impossible(
             "the Go forwarder leaves a policy as it is whose routes alone change",
@@ -142,8 +152,8 @@ fn next_hop_change(stage: &Stage) -> Outcome {
     Outcome::Holds
 }
 
-/// The endpoint is killed and started anew. Packets are answered all the time, and the endpoint has the
-/// connection again, with the same addresses.
+/// The endpoint is killed and started anew. It has the connection again, with the same ids and
+/// addresses, and packets are answered then.
 fn endpoint_killed(mut stage: Stage) -> Outcome {
     let (pod, network, hops) = (stage.pod(), stage.network(), stage.hops());
     stage.kill_endpoint();
@@ -237,9 +247,10 @@ fn close(mut stage: Stage) -> Outcome {
 fn descriptors(mut stage: Stage) -> Outcome {
     let held = |stage: &Stage| stage.held(stage.forwarder.as_ref().unwrap());
     sleep(Duration::from_secs(2));
-    let before = held(&stage);
+    let (before, expiry) = (held(&stage), stage.expiry());
     sleep(Duration::from_secs(6));
     let after = held(&stage);
+    assert!(stage.expiry() > expiry, "no refresh");
     stage.client.take().unwrap().stop();
     until("the connection is closed", || {
         stage.at_forwarder().is_empty()

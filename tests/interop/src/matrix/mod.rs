@@ -24,7 +24,7 @@ use std::path::Path;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What of the matrix: names that have this in them, as
-    /// go_client_rust_forwarder_go_endpoint::heal_endpoint
+    /// go_client_rust_forwarder_go_endpoint::endpoint_killed
     filter: Option<String>,
 
     /// Print one JSON object in place of the table

@@ -1,4 +1,4 @@
-//! What a forwarder says of its connections, to a listener of ours.
+//! What a program says of its connections, to a listener of ours.
 
 use futures_util::StreamExt;
 use http::Extensions;
@@ -25,12 +25,9 @@ pub(super) fn connections(url: &str) -> Vec<Connection> {
     })
 }
 
-/// The names and ids of all hops of the only connection that it knows.
-pub(super) fn hops(url: &str) -> Vec<(String, String)> {
-    let connections = connections(url);
+/// The only connection that it knows.
+pub(super) fn connection(url: &str) -> Connection {
+    let mut connections = connections(url);
     assert_eq!(connections.len(), 1, "{connections:?}");
-    let segments = connections[0].path.iter().flat_map(|it| &it.path_segments);
-    segments
-        .map(|it| (it.name.clone(), it.id.clone()))
-        .collect()
+    connections.remove(0)
 }

@@ -158,7 +158,33 @@ impl Stage {
 
     /// The names and ids of all hops of the connection, as the forwarder knows them.
     pub(super) fn hops(&self) -> Vec<(String, String)> {
-        monitor::hops(&self.mesh.url("forwarder"))
+        let connection = monitor::connection(&self.mesh.url("forwarder"));
+        let segments = connection.path.into_iter().flat_map(|it| it.path_segments);
+        segments.map(|it| (it.name, it.id)).collect()
+    }
+
+    /// The second in which the client's token expires, as the forwarder has it: each refresh brings a
+    /// later one.
+    pub(super) fn expiry(&self) -> i64 {
+        let connection = monitor::connection(&self.mesh.url("forwarder"));
+        let path = connection.path.unwrap();
+        path.path_segments[0].expires.as_ref().unwrap().seconds
+    }
+
+    /// Whether the endpoint answers with policies by that pair of its addresses.
+    pub(super) fn is_answered(&self, pair: usize) -> bool {
+        let known = self.at_endpoint();
+        let hops = known.iter().flat_map(|connection| {
+            let context = connection.context.iter();
+            let ip = context.filter_map(|context| context.ip_context.as_ref());
+            let routes = ip.flat_map(|ip| &ip.policies).flat_map(|it| &it.routes);
+            routes.map(|route| route.next_hop.as_str())
+        });
+        let mut hops: Vec<&str> = hops.collect();
+        hops.sort_unstable();
+        let mut right = Family::ALL.map(|family| hop(family, pair));
+        right.sort_unstable();
+        hops == right
     }
 
     /// How many descriptors of the pod a program holds.
