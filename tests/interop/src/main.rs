@@ -25,7 +25,7 @@ struct Cli {
     #[command(subcommand)]
     part: Option<Part>,
 
-    /// Take less time for measuring
+    /// Show only that time and memory can be measured
     #[arg(long)]
     quick: bool,
 
