@@ -1,10 +1,8 @@
 //! The end of a connection, and of what it stood on.
 
 use super::super::Error;
-use super::super::connection::Connection;
-use super::super::pod::Pod;
 use super::super::stage::Stage;
-use super::{Situation, often, once};
+use super::{Situation, often, once, one};
 
 pub(super) const ALL: &[Situation] = &[
     once("close", &[19], plain),
@@ -15,14 +13,6 @@ pub(super) const ALL: &[Situation] = &[
     often("one-rule-gone-before-a-refresh", &[16], gone_before_refresh),
     once("close-of-an-unknown-connection", &[7], unknown),
 ];
-
-fn one(stage: &mut Stage) -> Result<(Pod, Connection), Error> {
-    let pod = Pod::new()?;
-    let mut connection = Connection::new(&pod, 1).with_two();
-    pod.join(&connection)?;
-    stage.request(&mut connection)?;
-    Ok((pod, connection))
-}
 
 fn plain(stage: &mut Stage) -> Result<(), Error> {
     let (pod, connection) = one(stage)?;

@@ -4,7 +4,7 @@ use super::super::Error;
 use super::super::connection::{Connection, Via};
 use super::super::pod::Pod;
 use super::super::stage::Stage;
-use super::{Situation, often, once};
+use super::{Situation, often, once, one};
 
 pub(super) const ALL: &[Situation] = &[
     once("link-flap", &[3], link_flap),
@@ -19,15 +19,6 @@ pub(super) const ALL: &[Situation] = &[
     once("another-pod", &[26], another_pod),
     often("another-selector", &[21], another_selector),
 ];
-
-/// A connection with two policies that stands.
-fn one(stage: &mut Stage) -> Result<(Pod, Connection), Error> {
-    let pod = Pod::new()?;
-    let mut connection = Connection::new(&pod, 1).with_two();
-    pod.join(&connection)?;
-    stage.request(&mut connection)?;
-    Ok((pod, connection))
-}
 
 fn after_shell(stage: &mut Stage, script: &str) -> Result<(), Error> {
     let (pod, mut connection) = one(stage)?;

@@ -10,6 +10,8 @@ mod sharing;
 mod steps;
 
 use super::Error;
+use super::connection::Connection;
+use super::pod::Pod;
 use super::stage::Stage;
 
 /// What happens, on a stage that counts.
@@ -46,6 +48,15 @@ const fn often(
         rounds: 5,
         play,
     }
+}
+
+/// A connection with two policies that stands.
+fn one(stage: &mut Stage) -> Result<(Pod, Connection), Error> {
+    let pod = Pod::new()?;
+    let mut connection = Connection::new(&pod, 1).with_two();
+    pod.join(&connection)?;
+    stage.request(&mut connection)?;
+    Ok((pod, connection))
 }
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Situation> {
